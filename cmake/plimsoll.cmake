@@ -9,7 +9,7 @@ if(PLIMSOLL_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-maybe-uninitialized)
+add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-maybe-uninitialized -Wno-restrict)
 if(PLIMSOLL_SANITIZE)
   add_compile_options(-fsanitize=${PLIMSOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${PLIMSOLL_SANITIZE})
