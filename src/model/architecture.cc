@@ -1,0 +1,30 @@
+#include "model/architecture.h"
+
+namespace plimsoll {
+
+int64_t ParameterTensor::elements() const {
+  int64_t n = 1;
+  for (int64_t size : shape) n = saturating_multiply(n, size);
+  return n;
+}
+
+int64_t Architecture::parameter_count() const {
+  int64_t n = 0;
+  for (const ParameterTensor& p : parameters) n = saturating_add(n, p.elements());
+  return n;
+}
+
+int64_t Architecture::active_parameter_count() const {
+  int64_t n = 0;
+  for (const ParameterTensor& p : parameters) {
+    if (p.is_expert && p.layer && layers[static_cast<size_t>(*p.layer)].moe) {
+      const Moe& moe = *layers[static_cast<size_t>(*p.layer)].moe;
+      n = saturating_add(n, p.elements() / moe.experts * moe.experts_per_token);
+    } else {
+      n = saturating_add(n, p.elements());
+    }
+  }
+  return n;
+}
+
+}  // namespace plimsoll
