@@ -1,0 +1,196 @@
+// The closed set of ops a Program is made of. For everything built on PyTorch they have ATen's granularity
+// and names. The op table (op_table.h) says of each kind what it keeps for the backward, what its backward
+// is, and what it costs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "base/dtype.h"
+
+namespace plimsoll {
+
+// kind, ATen name, class: kView shares its input's storage, kPointwise works element by element, kInPlace
+// writes its first input, kOther has a rule of its own, kFramework is no ATen operator (a collective, a
+// boundary of a module).
+#define PLIMSOLL_OPS(X)                                                                              \
+  X(kView, "view.default", kView)                                                                    \
+  X(kUnsafeView, "_unsafe_view.default", kView)                                                      \
+  X(kTranspose, "transpose.int", kView)                                                              \
+  X(kPermute, "permute.default", kView)                                                              \
+  X(kExpand, "expand.default", kView)                                                                \
+  X(kSlice, "slice.Tensor", kView)                                                                   \
+  X(kSelect, "select.int", kView)                                                                    \
+  X(kUnsqueeze, "unsqueeze.default", kView)                                                          \
+  X(kSqueeze, "squeeze.dim", kView)                                                                  \
+  X(kSplit, "split.Tensor", kView)                                                                   \
+  X(kUnbind, "unbind.int", kView)                                                                    \
+  X(kDetach, "detach.default", kView)                                                                \
+  X(kAlias, "alias.default", kView)                                                                  \
+  X(kViewAsComplex, "view_as_complex.default", kView)                                                \
+  X(kViewAsReal, "view_as_real.default", kView)                                                      \
+  X(kClone, "clone.default", kPointwise)                                                             \
+  X(kCast, "_to_copy.default", kPointwise)                                                           \
+  X(kAdd, "add.Tensor", kPointwise)                                                                  \
+  X(kAddScalar, "add.Tensor", kPointwise)                                                            \
+  X(kSub, "sub.Tensor", kPointwise)                                                                  \
+  X(kRsub, "rsub.Scalar", kPointwise)                                                                \
+  X(kMul, "mul.Tensor", kPointwise)                                                                  \
+  X(kMulScalar, "mul.Tensor", kPointwise)                                                            \
+  X(kDiv, "div.Tensor", kPointwise)                                                                  \
+  X(kDivScalar, "div.Tensor", kPointwise)                                                            \
+  X(kScale, "mul.Scalar", kPointwise)                                                                \
+  X(kDivide, "div.Scalar", kPointwise)                                                               \
+  X(kNeg, "neg.default", kPointwise)                                                                 \
+  X(kPow, "pow.Tensor_Scalar", kPointwise)                                                           \
+  X(kPowTensor, "pow.Tensor_Tensor", kPointwise)                                                     \
+  X(kScalarPow, "pow.Scalar", kPointwise)                                                            \
+  X(kRsqrt, "rsqrt.default", kPointwise)                                                             \
+  X(kSqrt, "sqrt.default", kPointwise)                                                               \
+  X(kReciprocal, "reciprocal.default", kPointwise)                                                   \
+  X(kSin, "sin.default", kPointwise)                                                                 \
+  X(kCos, "cos.default", kPointwise)                                                                 \
+  X(kExp, "exp.default", kPointwise)                                                                 \
+  X(kAbs, "abs.default", kPointwise)                                                                 \
+  X(kTanh, "tanh.default", kPointwise)                                                               \
+  X(kSigmoid, "sigmoid.default", kPointwise)                                                         \
+  X(kSilu, "silu.default", kPointwise)                                                               \
+  X(kGelu, "gelu.default", kPointwise)                                                               \
+  X(kRelu, "relu.default", kPointwise)                                                               \
+  X(kClamp, "clamp.default", kPointwise)                                                             \
+  X(kCompare, "ne.Scalar", kPointwise)                                                               \
+  X(kCompareTensor, "le.Tensor", kPointwise)                                                         \
+  X(kLogicalNot, "bitwise_not.default", kPointwise)                                                  \
+  X(kLogicalAnd, "bitwise_and.Tensor", kPointwise)                                                   \
+  X(kFloorDivide, "floor_divide.default", kPointwise)                                                \
+  X(kWhere, "where.self", kPointwise)                                                                \
+  X(kMaskedFill, "masked_fill.Scalar", kPointwise)                                                   \
+  X(kTril, "tril.default", kPointwise)                                                               \
+  X(kPolar, "polar.default", kPointwise)                                                             \
+  X(kOnesLike, "ones_like.default", kPointwise)                                                      \
+  X(kZerosLike, "zeros_like.default", kPointwise)                                                    \
+  X(kEmptyLike, "empty_like.default", kPointwise)                                                    \
+  X(kEmpty, "empty.memory_format", kOther)                                                           \
+  X(kZeros, "zeros.default", kOther)                                                                 \
+  X(kOnes, "ones.default", kOther)                                                                   \
+  X(kFull, "full.default", kOther)                                                                   \
+  X(kScalarTensor, "scalar_tensor.default", kOther)                                                  \
+  X(kArange, "arange.default", kOther)                                                               \
+  X(kRepeat, "repeat.default", kOther)                                                               \
+  X(kCat, "cat.default", kOther)                                                                     \
+  X(kStack, "stack.default", kOther)                                                                 \
+  X(kPad, "constant_pad_nd.default", kOther)                                                         \
+  X(kSum, "sum.dim_IntList", kOther)                                                                 \
+  X(kMean, "mean.dim", kOther)                                                                       \
+  X(kMax, "max.dim", kOther)                                                                         \
+  X(kAll, "all.default", kOther)                                                                     \
+  X(kCumsum, "cumsum.default", kOther)                                                               \
+  X(kTopk, "topk.default", kOther)                                                                   \
+  X(kSort, "sort.default", kOther)                                                                   \
+  X(kHistogram, "histc.default", kOther)                                                             \
+  X(kGather, "gather.default", kOther)                                                               \
+  X(kScatter, "scatter.src", kOther)                                                                 \
+  X(kScatterAdd, "scatter_add.default", kInPlace)                                                    \
+  X(kIndex, "index.Tensor", kOther)                                                                  \
+  X(kIndexPut, "index_put.default", kInPlace)                                                        \
+  X(kSoftmax, "_softmax.default", kOther)                                                            \
+  X(kSafeSoftmax, "_safe_softmax.default", kOther)                                                   \
+  X(kLogSoftmax, "_log_softmax.default", kOther)                                                     \
+  X(kNllLoss, "nll_loss_forward.default", kOther)                                                    \
+  X(kEmbedding, "embedding.default", kOther)                                                         \
+  X(kDropout, "native_dropout.default", kOther)                                                      \
+  X(kLayerNorm, "native_layer_norm.default", kOther)                                                 \
+  X(kMm, "mm.default", kOther)                                                                       \
+  X(kAddmm, "addmm.default", kOther)                                                                 \
+  X(kBmm, "bmm.default", kOther)                                                                     \
+  X(kBaddbmm, "baddbmm.default", kOther)                                                             \
+  X(kGroupedMm, "_grouped_mm.default", kOther)                                                       \
+  X(kFlashAttention, "_scaled_dot_product_flash_attention.default", kOther)                          \
+  X(kEfficientAttention, "_scaled_dot_product_efficient_attention.default", kOther)                  \
+  X(kCudnnAttention, "_scaled_dot_product_cudnn_attention.default", kOther)                          \
+  X(kAddInPlace, "add_.Tensor", kInPlace)                                                            \
+  X(kMulInPlace, "mul_.Tensor", kInPlace)                                                            \
+  X(kCopyInPlace, "copy_.default", kInPlace)                                                         \
+  X(kMaskedFillInPlace, "masked_fill_.Scalar", kInPlace)                                             \
+  X(kFillInPlace, "fill_.Scalar", kInPlace)                                                          \
+  X(kZeroInPlace, "zero_.default", kInPlace)                                                         \
+  X(kSliceBackward, "slice_backward.default", kOther)                                                \
+  X(kSelectBackward, "select_backward.default", kOther)                                              \
+  X(kSiluBackward, "silu_backward.default", kPointwise)                                              \
+  X(kGeluBackward, "gelu_backward.default", kPointwise)                                              \
+  X(kSigmoidBackward, "sigmoid_backward.default", kPointwise)                                        \
+  X(kTanhBackward, "tanh_backward.default", kPointwise)                                              \
+  X(kThresholdBackward, "threshold_backward.default", kPointwise)                                    \
+  X(kDropoutBackward, "native_dropout_backward.default", kPointwise)                                 \
+  X(kSoftmaxBackward, "_softmax_backward_data.default", kPointwise)                                  \
+  X(kLogSoftmaxBackward, "_log_softmax_backward_data.default", kPointwise)                           \
+  X(kNllLossBackward, "nll_loss_backward.default", kOther)                                           \
+  X(kEmbeddingBackward, "embedding_dense_backward.default", kOther)                                  \
+  X(kLayerNormBackward, "native_layer_norm_backward.default", kOther)                                \
+  X(kFlashAttentionBackward, "_scaled_dot_product_flash_attention_backward.default", kOther)         \
+  X(kEfficientAttentionBackward, "_scaled_dot_product_efficient_attention_backward.default", kOther) \
+  X(kCudnnAttentionBackward, "_scaled_dot_product_cudnn_attention_backward.default", kOther)         \
+  X(kForeachNorm, "_foreach_norm.Scalar", kOther)                                                    \
+  X(kVectorNorm, "linalg_vector_norm.default", kOther)                                               \
+  X(kForeachSqrt, "_foreach_sqrt.default", kOther)                                                   \
+  X(kForeachUpdate, "_foreach_update", kInPlace)                                                     \
+  X(kFusedAdamw, "_fused_adamw_", kInPlace)                                                          \
+  X(kAllReduce, "all_reduce", kFramework)                                                            \
+  X(kAllGather, "all_gather_into_tensor", kFramework)                                                \
+  X(kReduceScatter, "reduce_scatter_tensor", kFramework)                                             \
+  X(kBroadcast, "broadcast", kFramework)                                                             \
+  X(kCopyToHost, "copy_to_host", kFramework)                                                         \
+  X(kCopyToDevice, "copy_to_device", kFramework)                                                     \
+  X(kResize, "storage.resize_", kFramework)                                                          \
+  X(kBoundary, "boundary", kView)
+
+enum class OpKind : uint8_t {
+#define X(kind, name, cls) kind,
+  PLIMSOLL_OPS(X)
+#undef X
+};
+
+enum class OpClass : uint8_t { kView, kPointwise, kInPlace, kOther, kFramework };
+
+std::string_view name_of(OpKind kind);       // "kMul" without the k: "Mul"; unique, used by the text form
+std::string_view aten_name_of(OpKind kind);  // "aten::mul.Tensor"
+OpClass class_of(OpKind kind);
+std::optional<OpKind> op_kind_from_name(std::string_view name);
+
+// What an op needs besides its tensors. Results' layouts and dtypes stand in the program, so sizes aren't
+// repeated here.
+struct DimAttr {  // reductions, softmax, cat, gather, topk: one dim or several (bit mask), dims kept or not
+  uint32_t mask = 0;
+  bool keep_dims = false;
+  friend bool operator==(const DimAttr&, const DimAttr&) = default;
+};
+struct DimsAttr {  // transpose, permute
+  std::array<int8_t, 6> dims{};
+  friend bool operator==(const DimsAttr&, const DimsAttr&) = default;
+};
+struct SliceAttr {  // slice, select, narrow: start and step in elements of the dim
+  int dim = 0;
+  int64_t start = 0;
+  int64_t step = 1;
+  friend bool operator==(const SliceAttr&, const SliceAttr&) = default;
+};
+struct ScalarAttr {  // the operand that is a number; also dropout's probability and a norm's epsilon
+  double value = 0;
+  friend bool operator==(const ScalarAttr&, const ScalarAttr&) = default;
+};
+struct AttentionAttr {
+  bool is_causal = true;
+  double dropout = 0;
+  friend bool operator==(const AttentionAttr&, const AttentionAttr&) = default;
+};
+struct CollectiveAttr {
+  uint32_t group = 0;  // index into Program::groups
+  friend bool operator==(const CollectiveAttr&, const CollectiveAttr&) = default;
+};
+using Attributes =
+    std::variant<std::monostate, DimAttr, DimsAttr, SliceAttr, ScalarAttr, AttentionAttr, CollectiveAttr>;
+
+}  // namespace plimsoll
