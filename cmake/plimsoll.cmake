@@ -1,38 +1,15 @@
-# Compile options shared by every target, and the rule that makes one library and one test program of a folder.
+# The rules that turn a folder of src/ into targets.
 
-find_program(PLIMSOLL_CCACHE ccache)
-if(PLIMSOLL_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${PLIMSOLL_CCACHE})
-endif()
-find_program(PLIMSOLL_MOLD mold)
-if(PLIMSOLL_MOLD)
-  add_link_options(-fuse-ld=mold)
-endif()
-
-add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-maybe-uninitialized -Wno-restrict)
-if(PLIMSOLL_SANITIZE)
-  add_compile_options(-fsanitize=${PLIMSOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  add_link_options(-fsanitize=${PLIMSOLL_SANITIZE})
-endif()
-if(PLIMSOLL_COVERAGE)
-  add_compile_options(--coverage)
-  add_link_options(--coverage)
-endif()
-
-if(PLIMSOLL_TESTS)
-  enable_testing()
-  find_package(GTest REQUIRED)
-  include(GoogleTest)
-endif()
-
-# plimsoll_folder(name DEPS a b ...): library plimsoll_<name> of all sources below the current folder, and, when tests are on,
-# the programs <name>_test (label unit) of *_test.cc and <name>_law (label law) of *_law.cc. Every test file is in one of them.
+# plimsoll_folder(name DEPS a b ... [PRIVATE_DEPS library ...]): library plimsoll_<name> of all sources below the current
+# folder but main.cc, and, when tests are on, the programs <name>_test (label unit) of *_test.cc and <name>_law (label law)
+# of *_law.cc. Every test file is in one of them.
 function(plimsoll_folder name)
   cmake_parse_arguments(ARG "" "" "DEPS;PRIVATE_DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   set(laws ${sources})
   list(FILTER sources EXCLUDE REGEX "_(test|law)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER laws INCLUDE REGEX "_law\\.cc$")
   list(TRANSFORM ARG_DEPS PREPEND plimsoll_ OUTPUT_VARIABLE deps)
@@ -45,6 +22,7 @@ function(plimsoll_folder name)
     target_link_libraries(plimsoll_${name} INTERFACE ${deps} fmt::fmt tl::expected ${ARG_PRIVATE_DEPS})
     target_include_directories(plimsoll_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
   endif()
+  set_property(GLOBAL APPEND PROPERTY PLIMSOLL_LIBRARIES plimsoll_${name})
   if(PLIMSOLL_TESTS)
     plimsoll_test_program(${name} test unit "GTest::gmock_main" "${tests}" "${ARG_PRIVATE_DEPS}")
     plimsoll_test_program(${name} law law "rapidcheck;GTest::gmock_main" "${laws}" "${ARG_PRIVATE_DEPS}")
@@ -57,6 +35,31 @@ function(plimsoll_test_program name suffix label libraries files private_deps)
     add_executable(${program} ${files})
     target_link_libraries(${program} PRIVATE plimsoll_${name} ${libraries} ${private_deps})
     target_compile_definitions(${program} PRIVATE PLIMSOLL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    gtest_discover_tests(${program} TEST_PREFIX "${name}/" PROPERTIES LABELS ${label} DISCOVERY_TIMEOUT 60)
+    # Tests are listed when ctest starts, so a build runs nothing of its own.
+    gtest_discover_tests(${program} TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                         PROPERTIES LABELS ${label} TIMEOUT 300)
   endif()
+endfunction()
+
+# plimsoll_program(name folder): the program build/<preset>/<name> of the current folder's main.cc and the library of src/<folder>.
+function(plimsoll_program name folder)
+  add_executable(${name} main.cc)
+  target_link_libraries(${name} PRIVATE plimsoll_${folder})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+endfunction()
+
+# plimsoll_programs_of(suffix target_list [library ...]): one program <name>_<suffix> for each <name>_<suffix>.cc of the current
+# folder, with every library of src/ at hand; their names go to the variable target_list.
+function(plimsoll_programs_of suffix target_list)
+  get_property(folders GLOBAL PROPERTY PLIMSOLL_LIBRARIES)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_${suffix}.cc)
+  set(targets)
+  foreach(file ${files})
+    get_filename_component(target ${file} NAME_WE)
+    add_executable(${target} ${file})
+    target_link_libraries(${target} PRIVATE ${folders} ${ARGN})
+    target_compile_definitions(${target} PRIVATE PLIMSOLL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    list(APPEND targets ${target})
+  endforeach()
+  set(${target_list} ${targets} PARENT_SCOPE)
 endfunction()

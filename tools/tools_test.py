@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Tests of the tools: each runs a tool on a small tree and looks at its verdict."""
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parent
+
+
+def write_tree(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+class ToolTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+
+    def run_tool(self, tool, *arguments):
+        done = subprocess.run([TOOLS / tool, *arguments], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+class CheckLayers(ToolTest):
+    TREE = {
+        "src/CMakeLists.txt": "foreach(folder base trace model)\nendforeach()\n",
+        "src/base/CMakeLists.txt": "plimsoll_folder(base DEPS)\n",
+        "src/base/units.h": "",
+        "src/trace/CMakeLists.txt": "plimsoll_folder(trace DEPS base PRIVATE_DEPS fmt)\n",
+        "src/trace/trace.h": '#include "base/units.h"\n#include <vector>\n',
+        "src/model/CMakeLists.txt": "plimsoll_folder(model DEPS base)\n",
+        "src/model/families/llama.cc": '#include "base/units.h"\n',
+    }
+
+    def breaches(self, changes):
+        write_tree(self.root, {**self.TREE, **changes})
+        code, text = self.run_tool("check_layers", self.root)
+        self.assertEqual(code, 1, text)
+        return text
+
+    def test_accepts_a_tree_in_order(self):
+        write_tree(self.root, self.TREE)
+        self.assertEqual(self.run_tool("check_layers", self.root)[0], 0)
+
+    def test_refuses_an_include_against_the_arrows(self):
+        text = self.breaches({"src/base/units.cc": '#include "base/units.h"\n#include "trace/trace.h"\n'})
+        self.assertIn("src/base/units.cc:2: base includes trace/trace.h", text)
+
+    def test_refuses_an_include_that_is_not_rooted(self):
+        self.assertIn("src/base/units.cc:1", self.breaches({"src/base/units.cc": '#include "units.h"\n'}))
+
+    def test_refuses_a_dependency_against_the_arrows(self):
+        text = self.breaches({"src/model/CMakeLists.txt": "\nplimsoll_folder(model DEPS base trace)\n"})
+        self.assertIn("src/model/CMakeLists.txt:2: model depends on trace", text)
+
+    def test_refuses_tests_in_no_target(self):
+        self.assertIn("src/cost/cost_test.cc:1", self.breaches({"src/cost/cost_test.cc": ""}))
+        self.assertIn("does not name cost", self.breaches({"src/cost/CMakeLists.txt": "plimsoll_folder(cost DEPS)"}))
+        self.assertIn("no plimsoll_folder(model", self.breaches({"src/model/CMakeLists.txt": ""}))
+
+    def test_refuses_a_folder_it_does_not_know(self):
+        self.assertIn("src/helpers:1", self.breaches({"src/helpers/helper.h": ""}))
+
+
+class CheckDocs(ToolTest):
+    TREE = {
+        "README.md": "See [the page](docs/page.md).\n",
+        "src/allocator/heap.h": "class Heap { void release(); };\n",
+        "docs/page.md": "`allocator/heap.h`, `heap.h`, `src/allocator`, `Heap::release()`, `Qwen/Qwen3-8B`, `<name>_test.cc`\n"
+                        "```\n`gone.cc`\n```\n",
+        "docs/adr/0001-old.md": "`gone.cc`\n",
+    }
+
+    def test_accepts_names_that_exist(self):
+        write_tree(self.root, self.TREE)
+        self.assertEqual(self.run_tool("check_docs", self.root)[0], 0)
+
+    def test_refuses_names_that_are_gone(self):
+        for line, complaint in {
+            "`gone.cc`": "`gone.cc`: no such file",
+            "`allocator/arena`": "`allocator/arena`: no such file",
+            "`Heap::grow()`": "no source has the word grow",
+            "[old](old.md#part)": "link to old.md#part: no such file",
+        }.items():
+            with self.subTest(line):
+                write_tree(self.root, {**self.TREE, "docs/new.md": f"\n{line}\n"})
+                code, text = self.run_tool("check_docs", self.root)
+                self.assertEqual(code, 1)
+                self.assertIn(f"docs/new.md:2: {complaint}" if "link" in complaint else "docs/new.md:2: ", text)
+                self.assertIn(complaint, text)
+
+
+class RunScenarios(ToolTest):
+    """A shell stands in for plimsoll: the command is its -c argument."""
+
+    def setUp(self):
+        super().setUp()
+        write_tree(self.root, {"tools/run_scenarios": (TOOLS / "run_scenarios").read_text(encoding="utf-8")})
+        (self.root / "tools/run_scenarios").chmod(0o755)
+
+    def run_scenarios(self, *arguments):
+        return self.run_tool(self.root / "tools/run_scenarios", "--binary", "/bin/sh", *arguments)
+
+    def test_passes_when_all_is_as_expected(self):
+        write_tree(self.root, {"scenarios/a/command": "-c  # the script:\n  'echo hello; echo oh >&2; exit 3'\n",
+                               "scenarios/a/expected": "hello\n", "scenarios/a/expected_stderr": "oh\n",
+                               "scenarios/a/expected_exit": "3\n"})
+        self.assertEqual(self.run_scenarios(), (0, "passed a\n1 passed, 0 failed\n"))
+
+    def test_shows_the_difference(self):
+        write_tree(self.root, {"scenarios/a/command": "-c 'echo hello; exit 2'", "scenarios/a/expected": "hullo\n"})
+        code, text = self.run_scenarios("a")
+        self.assertEqual(code, 1)
+        self.assertIn("-hullo\n+hello\n", text)
+        self.assertIn("exit code 2, expected 0", text)
+
+    def test_update_writes_what_then_passes(self):
+        write_tree(self.root, {"scenarios/a/command": "-c 'echo hello; echo oh >&2; exit 3'",
+                               "scenarios/b/command": "-c 'printf x; echo note >&2'", "scenarios/b/expected_exit": "1\n"})
+        self.assertEqual(self.run_scenarios("--update"), (0, "updated a\nupdated b\n"))
+        written = {str(path.relative_to(self.root / "scenarios")) for path in self.root.glob("scenarios/*/expected*")}
+        self.assertEqual(written, {"a/expected", "a/expected_exit", "a/expected_stderr", "b/expected"})
+        self.assertEqual(self.run_scenarios()[0], 0)
+        self.assertEqual(self.run_scenarios("--update"), (0, ""))
+
+    def test_never_takes_a_crash_for_a_golden(self):
+        write_tree(self.root, {"scenarios/a/command": "-c 'kill -SEGV $$'"})
+        self.assertEqual(self.run_scenarios("--update")[0], 1)
+        self.assertFalse((self.root / "scenarios/a/expected").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
