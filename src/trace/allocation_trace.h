@@ -1,0 +1,119 @@
+// What an allocator did, simulated or recorded: events in order, and the segments with their blocks at the
+// end. Plain data. The simulator's heaps write it, the snapshot reader fills it, the snapshot writer and the
+// replay read it.
+//
+// Invariant: `events` are in the order in which they happened; `segments` are sorted by address, the blocks
+// of a segment tile it in order of address; every stack id is an index into `stacks`. Units: bytes; times are
+// nanoseconds since an origin that the producer chooses. Source: facts of the PyTorch memory snapshot,
+// torch/cuda/_memory_viz.py.
+//
+//   AllocationTrace trace;
+//   AllocationRecorder recorder(trace);
+//   recorder.set_stack(trace.add_stack({{.name = "aten::mm", .filename = "layers.0.mlp", .line = 0}}));
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace plimsoll {
+
+enum class AllocationAction : uint8_t {
+  kAlloc,          // address of the block, bytes as requested
+  kFreeRequested,  // the program let go of it
+  kFreeCompleted,  // the allocator may use it again
+  kSegmentAlloc,   // address and bytes of a segment got from the driver; comes before the alloc it serves
+  kSegmentFree,    // given back
+  kSegmentMap,     // pages mapped into an expandable segment
+  kSegmentUnmap,   // pages unmapped
+  kOutOfMemory,    // address holds the device's free bytes, bytes the rounded request
+  kSnapshot,       // the moment of the dump
+  kUserDefined     // an annotation
+};
+
+struct StackFrame {
+  std::string name;      // function; of simulated events the op
+  std::string filename;  // of simulated events the module path
+  int line = 0;
+
+  friend bool operator==(const StackFrame&, const StackFrame&) = default;
+};
+
+using StackId = uint32_t;
+
+struct AllocationEvent {
+  AllocationAction action = AllocationAction::kAlloc;
+  uint64_t address = 0;
+  Bytes bytes;
+  uint64_t stream = 0;  // 0 is the default stream
+  std::optional<Nanoseconds> time;
+  std::optional<StackId> stack;
+
+  friend bool operator==(const AllocationEvent&, const AllocationEvent&) = default;
+};
+
+enum class BlockState : uint8_t {
+  kAllocated,    // the program holds it
+  kPendingFree,  // freed, but another stream may still use it
+  kFree          // cached
+};
+
+struct TraceBlock {
+  uint64_t address = 0;
+  Bytes bytes;
+  Bytes requested;  // 0 when free
+  BlockState state = BlockState::kFree;
+  std::optional<StackId> stack;
+
+  friend bool operator==(const TraceBlock&, const TraceBlock&) = default;
+};
+
+struct TraceSegment {
+  uint64_t address = 0;
+  Bytes bytes;
+  uint64_t stream = 0;
+  bool is_large = false;  // of the pool for requests above 1 MiB
+  bool is_expandable = false;
+  std::optional<StackId> stack;
+  std::vector<TraceBlock> blocks;
+
+  friend bool operator==(const TraceSegment&, const TraceSegment&) = default;
+};
+
+struct AllocationTrace {
+  int device = 0;
+  std::vector<AllocationEvent> events;
+  std::vector<TraceSegment> segments;
+  std::vector<std::vector<StackFrame>> stacks;  // innermost frame first
+
+  StackId add_stack(std::vector<StackFrame> frames);
+};
+
+// Appends events to a trace, with the stack and the time that hold at the moment. The trace must outlive it.
+class AllocationRecorder {
+ public:
+  explicit AllocationRecorder(AllocationTrace& trace) : trace_(&trace) {}
+
+  void set_stack(std::optional<StackId> stack) { stack_ = stack; }
+  void set_time(std::optional<Nanoseconds> time) { time_ = time; }
+  std::optional<StackId> stack() const { return stack_; }
+
+  void record(AllocationAction action, uint64_t address, Bytes bytes, uint64_t stream) {
+    trace_->events.push_back({.action = action,
+                              .address = address,
+                              .bytes = bytes,
+                              .stream = stream,
+                              .time = time_,
+                              .stack = stack_});
+  }
+
+ private:
+  AllocationTrace* trace_;
+  std::optional<StackId> stack_;
+  std::optional<Nanoseconds> time_;
+};
+
+}  // namespace plimsoll
