@@ -8,9 +8,23 @@ int64_t ParameterTensor::elements() const {
   return n;
 }
 
+int64_t BufferTensor::elements() const {
+  int64_t n = 1;
+  for (int64_t size : shape) n = saturating_multiply(n, size);
+  return n;
+}
+
 int64_t Architecture::parameter_count() const {
   int64_t n = 0;
   for (const ParameterTensor& p : parameters) n = saturating_add(n, p.elements());
+  return n;
+}
+
+int64_t Architecture::stored_count() const {
+  int64_t n = parameter_count();
+  for (const BufferTensor& b : buffers) {
+    if (b.is_persistent) n = saturating_add(n, b.elements());
+  }
   return n;
 }
 

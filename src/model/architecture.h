@@ -19,7 +19,7 @@
 
 namespace plimsoll {
 
-enum class Activation { kSilu, kGelu, kGeluTanh, kGeluNew, kRelu, kQuickGelu, kTanh };
+enum class Activation { kSilu, kGelu, kGeluTanh, kGeluNew, kRelu, kQuickGelu, kTanh, kGeluFast, kGeluBloom };
 enum class NormKind { kLayerNorm, kRmsNorm };
 
 // Logical dims, to which mesh axes are mapped (design: partitioning speaks of dims, not of layer types).
@@ -102,8 +102,11 @@ struct ParameterTensor {
 // biases).
 struct BufferTensor {
   std::string name;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;  // empty: a scalar
   int64_t element_bytes = 4;
+  bool is_persistent = false;  // stored in a checkpoint
+
+  int64_t elements() const;
 };
 
 enum class PositionKind { kNone, kLearned, kRotary, kAlibi };
@@ -130,6 +133,7 @@ struct Architecture {
   bool has_post_norms =
       false;  // norms on the branches' outputs besides the ones on their inputs (gemma2, gemma3)
   bool has_only_post_norms = false;  // norms on the outputs instead (olmo2, olmo3)
+  bool is_norm_after_add = false;    // norms on the residual stream after each addition (bert, opt-350m)
   bool has_embedding_norm = false;   // bloom, bert
   bool has_final_norm = true;
   bool has_head_bias = false;
@@ -146,11 +150,13 @@ struct Architecture {
   std::vector<Layer> layers;
   std::vector<ParameterTensor> parameters;
   std::vector<BufferTensor> buffers;
-  int64_t prediction_parameters = 0;  // next-token-prediction layers of DeepSeek-V3, not part of `parameters`
+  int64_t prediction_parameters = 0;  // of multi-token-prediction layers (DeepSeek-V3), not part of `parameters`;
+                                      // their embedding and head are the main model's and not counted again
 
   std::vector<std::string> notes;  // what the reader had to leave out or assume
 
   int64_t parameter_count() const;         // elements, tied tensors once
+  int64_t stored_count() const;            // elements in a checkpoint: parameters and persistent buffers
   int64_t active_parameter_count() const;  // elements that one token uses: experts by their share
 };
 

@@ -1,0 +1,66 @@
+#include "importers/hf_config/hf_config.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "importers/hf_config/json_tree.h"
+#include "model/build_architecture.h"
+
+namespace plimsoll {
+namespace {
+
+Result<std::filesystem::path> file_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return path;
+  const std::filesystem::path inside = path / "config.json";
+  if (std::filesystem::exists(inside, ignored)) return inside;
+  return fail({.position = {.file = path.string()},
+               .message = "is a folder without a config.json",
+               .expected = "a model's config.json, or the folder that holds it"});
+}
+
+Result<std::string> text_of(const std::filesystem::path& path) {
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(path, problem);
+  std::ifstream stream(path, std::ios::binary);
+  if (problem || !stream) {
+    return fail({.position = {.file = path.string()},
+                 .message = problem ? "can't be read: " + problem.message() : "can't be opened",
+                 .expected = "a model's config.json, or the folder that holds it"});
+  }
+  if (size > kMaxConfigBytes) {
+    return fail({.position = {.file = path.string()},
+                 .message = fmt::format("is {} bytes long", size),
+                 .expected = "a model's configuration, at most 16 MiB",
+                 .hint = "weights aren't needed: give the config.json beside them"});
+  }
+  std::string text(static_cast<size_t>(size), '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(size));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  return text;
+}
+
+}  // namespace
+
+bool sniff_hf_config(std::string_view text) {
+  const std::string_view head = text.substr(0, size_t{1} << 16);
+  const size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  if (start == std::string_view::npos || head[start] != '{') return false;
+  return head.find("\"model_type\"") != std::string_view::npos ||
+         head.find("\"architectures\"") != std::string_view::npos;
+}
+
+Result<Architecture> read_hf_config_text(std::string_view text, const std::string& file,
+                                         const HfConfigOptions& options) {
+  PLIMSOLL_TRY(object, parse_json_object(text, file));
+  return build_architecture(object, {.file = file, .name = options.name, .layers = options.layers});
+}
+
+Result<Architecture> read_hf_config(const std::filesystem::path& path, const HfConfigOptions& options) {
+  PLIMSOLL_TRY(file, file_of(path));
+  PLIMSOLL_TRY(text, text_of(file));
+  return read_hf_config_text(text, file.string(), options);
+}
+
+}  // namespace plimsoll
