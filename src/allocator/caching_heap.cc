@@ -74,11 +74,10 @@ CachingHeap::Request CachingHeap::make_request(uint64_t size, HeapStream stream)
           .is_small = rounded <= kSmallLimit};
 }
 
-FreeIndex& CachingHeap::index_of(Pool& pool, HeapStream stream) {
+FreeIndex& CachingHeap::add_index(Pool& pool, HeapStream stream) {
   if (stream >= pool.by_stream.size()) pool.by_stream.resize(stream + size_t{1});
-  std::unique_ptr<FreeIndex>& index = pool.by_stream[stream];
-  if (!index) index = std::make_unique<FreeIndex>();
-  return *index;
+  pool.by_stream[stream] = std::make_unique<FreeIndex>();
+  return *pool.by_stream[stream];
 }
 
 uint32_t CachingHeap::take_free_block(const Request& request) {

@@ -81,7 +81,11 @@ class CachingHeap final : public Heap {
 
   Request make_request(uint64_t size, HeapStream stream) const;
   Pool& pool_of(const Block& block) { return pools_[block.is_small ? 0 : 1]; }
-  FreeIndex& index_of(Pool& pool, HeapStream stream);
+  FreeIndex& index_of(Pool& pool, HeapStream stream) {
+    const bool is_known = stream < pool.by_stream.size() && pool.by_stream[stream] != nullptr;
+    return is_known ? *pool.by_stream[stream] : add_index(pool, stream);
+  }
+  FreeIndex& add_index(Pool& pool, HeapStream stream);
   FreeIndex& index_of(const Block& block) { return index_of(pool_of(block), block.stream); }
 
   // Hot path (caching_heap.cc); blocks by their slot, kNoBlock for none.
@@ -123,8 +127,13 @@ class CachingHeap final : public Heap {
   const ExpandableRange& range_of(const Block& block) const;
   void drop_range_if_unmapped(uint32_t block);
 
-  void record(AllocationAction action, uint64_t address, uint64_t bytes, HeapStream stream);
-  uint32_t current_stack() const;
+  void record(AllocationAction action, uint64_t address, uint64_t bytes, HeapStream stream) {
+    if (recorder_ == nullptr) return;
+    recorder_->record(action, address, Bytes{static_cast<int64_t>(bytes)}, stream);
+  }
+  uint32_t current_stack() const {
+    return recorder_ == nullptr ? kNoStack : recorder_->stack().value_or(kNoStack);
+  }
   TraceSegment segment_from(uint32_t head) const;
 
   AllocatorSettings settings_;

@@ -19,14 +19,6 @@ BlockState state_of(const Block& block) {
 
 }  // namespace
 
-void CachingHeap::record(AllocationAction action, uint64_t address, uint64_t size, HeapStream stream) {
-  if (recorder_ != nullptr) recorder_->record(action, address, bytes(size), stream);
-}
-
-uint32_t CachingHeap::current_stack() const {
-  return recorder_ == nullptr ? kNoStack : recorder_->stack().value_or(kNoStack);
-}
-
 HeapStats CachingHeap::stats() const {
   return {.requested = requested_.level(),
           .allocated = allocated_.level(),

@@ -4,14 +4,18 @@
 // Sizes fall into bins, sixteen to each power of two; a bin is a short sorted array, a bitmap says which bins
 // hold anything:
 //
-//   bitmap   0 0 1 0 1 ...         first_at_least(size): look in the size's own bin, then take the front of
+//   bitmap   0 0 1 0 1 ...         first_at_least(size): look in the size's own bin, then take the first of
 //   the bins         |   +- [9728 @c]  next bin that has one
-//                +- [9216 @a, 9216 @b]
+//                +- [9216 @b, 9216 @a]
 //
-// Invariant: a bin's entries are sorted by (size, address); a bit is set if and only if its bin has an entry.
-// Not thread-safe. Sizes and addresses in bytes.
+// A bin's array runs backwards, its first block at the end: a step takes the lowest of many equal blocks and
+// gives them back in reverse, so both ends of its work are where an array is cheap.
+//
+// Invariant: a bin's entries are sorted by falling (size, address); a bit is set if and only if its bin has
+// an entry. Not thread-safe. Sizes and addresses in bytes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -34,29 +38,33 @@ class FreeIndex {
     friend bool operator==(Position, Position) = default;
   };
 
-  // REQUIRES entry.size >= 512 and no entry with the same address is in the index.
+  // REQUIRES no entry with the same address is in the index.
   void insert(const Entry& entry) {
     const uint32_t bin = bin_of(entry.size);
     std::vector<Entry>& entries = bins_[bin];
-    size_t slot = entries.size();
-    if (slot == 0) {
+    if (entries.empty()) {
       words_[bin / 64] |= uint64_t{1} << (bin % 64);
       summary_ |= uint32_t{1} << (bin / 64);
-    } else if (is_before(entry, entries.back())) {
-      slot = lower_slot(entries, entry);
     }
-    entries.insert(entries.begin() + static_cast<std::ptrdiff_t>(slot), entry);
+    if (entries.empty() || is_before(entry, entries.back())) {
+      entries.push_back(entry);
+    } else {
+      entries.insert(entries.begin() + slots_not_before(entries, entry), entry);
+    }
   }
 
   // REQUIRES such an entry is in the index.
   void erase(uint64_t size, uint64_t address) {
     const uint32_t bin = bin_of(size);
-    const size_t slot = lower_slot(bins_[bin], {.size = size, .address = address});
-    erase(Position{.bin = bin, .slot = static_cast<uint32_t>(slot)});
+    erase({.bin = bin, .slot = slots_not_before(bins_[bin], {.size = size, .address = address}) - 1});
   }
   void erase(Position at) {
     std::vector<Entry>& entries = bins_[at.bin];
-    entries.erase(entries.begin() + at.slot);
+    if (at.slot + 1 == entries.size()) {
+      entries.pop_back();
+    } else {
+      entries.erase(entries.begin() + at.slot);
+    }
     if (!entries.empty()) return;
     words_[at.bin / 64] &= ~(uint64_t{1} << (at.bin % 64));
     if (words_[at.bin / 64] == 0) summary_ &= ~(uint32_t{1} << (at.bin / 64));
@@ -66,17 +74,17 @@ class FreeIndex {
   Position first_at_least(uint64_t size) const {
     const uint32_t bin = bin_of(size);
     const std::vector<Entry>& entries = bins_[bin];
-    if (!entries.empty() && entries.back().size >= size) {
-      return {.bin = bin, .slot = static_cast<uint32_t>(lower_slot(entries, {.size = size}))};
+    if (!entries.empty() && entries.front().size >= size) {
+      return {.bin = bin, .slot = slots_not_before(entries, {.size = size}) - 1};
     }
-    return front_of_bin_from(bin + 1);
+    return first_of_bins_from(bin + 1);
   }
-  Position begin() const { return front_of_bin_from(0); }
+  Position begin() const { return first_of_bins_from(0); }
   static constexpr Position end() { return {.bin = kBins, .slot = 0}; }
   // REQUIRES at != end().
   Position next(Position at) const {
-    if (at.slot + 1 < bins_[at.bin].size()) return {.bin = at.bin, .slot = at.slot + 1};
-    return front_of_bin_from(at.bin + 1);
+    if (at.slot > 0) return {.bin = at.bin, .slot = at.slot - 1};
+    return first_of_bins_from(at.bin + 1);
   }
   const Entry& at(Position at) const { return bins_[at.bin][at.slot]; }
 
@@ -99,8 +107,21 @@ class FreeIndex {
   static bool is_before(const Entry& a, const Entry& b) {
     return a.size != b.size ? a.size < b.size : a.address < b.address;
   }
-  static size_t lower_slot(const std::vector<Entry>& entries, const Entry& key);
-  Position front_of_bin_from(uint32_t bin) const;
+
+  // How many entries of a bin are not before the key; they come first in its array.
+  static uint32_t slots_not_before(const std::vector<Entry>& entries, const Entry& key) {
+    size_t slots = entries.size();
+    for (int near = 0; near < 4; ++near) {  // the last few are the likely ones
+      if (slots == 0 || !is_before(entries[slots - 1], key)) return static_cast<uint32_t>(slots);
+      --slots;
+    }
+    const auto end = entries.begin() + static_cast<std::ptrdiff_t>(slots);
+    const auto found = std::partition_point(entries.begin(), end,
+                                            [&](const Entry& entry) { return !is_before(entry, key); });
+    return static_cast<uint32_t>(found - entries.begin());
+  }
+
+  Position first_of_bins_from(uint32_t bin) const;
 
   std::array<std::vector<Entry>, kBins> bins_;
   std::array<uint64_t, kWords> words_{};

@@ -1,0 +1,74 @@
+// How long the heaps take for the allocations of one training step of 126 layers.
+//
+//   cmake --preset release -DPLIMSOLL_BENCH=ON && ninja -C build/release allocator_bench
+//   build/release/bench/allocator_bench
+#include <benchmark/benchmark.h>
+
+#include <memory>
+
+#include "allocator/caching_heap.h"
+#include "allocator/lower_bound_heap.h"
+#include "training_step_events.h"
+
+namespace plimsoll {
+namespace {
+
+void play(const std::vector<HeapEvent>& events, Heap& heap, std::vector<BlockId>& blocks) {
+  for (const HeapEvent& event : events) {
+    if (event.is_alloc) {
+      blocks[event.tensor] = *heap.alloc(Bytes{event.size}, kDefaultStream);
+    } else {
+      heap.free(blocks[event.tensor]);
+    }
+  }
+}
+
+template <typename MakeHeap>
+void run_steps(benchmark::State& state, MakeHeap make_heap) {
+  const TrainingStepEvents events = training_step_events({.layers = static_cast<int>(state.range(0))});
+  std::vector<BlockId> blocks(events.tensors);
+  for (auto _ : state) {
+    std::unique_ptr<Heap> heap = make_heap();
+    play(events.load, *heap, blocks);
+    play(events.step, *heap, blocks);
+    benchmark::DoNotOptimize(heap->stats());
+  }
+  const double count = static_cast<double>(events.load.size() + events.step.size());
+  state.counters["events"] = count;
+  state.counters["per_event"] =
+      benchmark::Counter(count, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void BM_LowerBound(benchmark::State& state) {
+  run_steps(state, [] { return std::make_unique<LowerBoundHeap>(); });
+}
+BENCHMARK(BM_LowerBound)->Arg(126)->Unit(benchmark::kMillisecond);
+
+void BM_Caching(benchmark::State& state) {
+  run_steps(state, [] { return std::make_unique<CachingHeap>(); });
+}
+BENCHMARK(BM_Caching)->Arg(32)->Arg(126)->Unit(benchmark::kMillisecond);
+
+void BM_CachingExpandable(benchmark::State& state) {
+  run_steps(state, [] {
+    return std::make_unique<CachingHeap>(CachingHeapOptions{.settings = {.expandable_segments = true}});
+  });
+}
+BENCHMARK(BM_CachingExpandable)->Arg(126)->Unit(benchmark::kMillisecond);
+
+void BM_CachingRecorded(benchmark::State& state) {
+  const TrainingStepEvents events = training_step_events({.layers = static_cast<int>(state.range(0))});
+  std::vector<BlockId> blocks(events.tensors);
+  for (auto _ : state) {
+    AllocationTrace trace;
+    AllocationRecorder recorder(trace);
+    CachingHeap heap({.recorder = &recorder});
+    play(events.load, heap, blocks);
+    play(events.step, heap, blocks);
+    benchmark::DoNotOptimize(trace.events.size());
+  }
+}
+BENCHMARK(BM_CachingRecorded)->Arg(126)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace plimsoll
