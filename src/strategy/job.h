@@ -123,7 +123,7 @@ struct Batch {
 // kAdafactor is Transformers' (no first moment, factored second), kAdam8bit is bitsandbytes' block-wise one.
 // kNone: no optimizer step.
 enum class OptimizerKind { kAdamW, kSgd, kSgdMomentum, kAdafactor, kAdam8bit, kLion, kMuon, kNone };
-// Of torch.optim's optimizers (AdamW, SGD); the others have one implementation, kForLoop.
+// Of torch.optim's AdamW and SGD; the others have one implementation and leave it at kForeach.
 enum class OptimizerImplementation { kForeach, kFused, kForLoop };
 
 struct Optimizer {
@@ -267,6 +267,9 @@ struct ResolvedJob {
 
   std::vector<Assumption> assumed;  // every default that was used, in the order of the fields
   std::vector<std::string> notes;   // approximations and oddities that every report shows
+
+  DType matmul_dtype()
+      const;  // of matrix products and attention: autocast's, else FSDP2's, else the parameters'
 };
 
 }  // namespace plimsoll

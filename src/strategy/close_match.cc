@@ -1,0 +1,69 @@
+#include "strategy/close_match.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace plimsoll {
+namespace {
+
+constexpr size_t kLongestWord = 64;
+constexpr size_t kMostMatches = 3;
+
+// Levenshtein distance; '-' and '_' are the same letter.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  const auto letter = [](char c) { return c == '_' ? '-' : c; };
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (letter(a[i - 1]) != letter(b[j - 1]));
+      diagonal = std::exchange(row[j], std::min({substituted, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+std::string_view last_part(std::string_view path) {
+  const auto dot = path.rfind('.');
+  return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+// Letters apart; empty: not near.
+std::optional<size_t> nearness(std::string_view word, std::string_view name) {
+  const size_t whole = edit_distance(word, name);
+  const size_t part = edit_distance(last_part(word), last_part(name)) + 1;
+  if (std::min(whole, part) <= 1 + word.size() / 6) return std::min(whole, part);
+  const std::string_view a = last_part(word), b = last_part(name);
+  if (a.size() >= 3 && b.size() >= 3 && (a.starts_with(b) || b.starts_with(a))) return kLongestWord;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> close_matches(std::string_view word, const std::vector<std::string>& names) {
+  word = word.substr(0, kLongestWord);
+  std::vector<std::pair<size_t, size_t>> found;  // nearness, index
+  if (word.empty()) return {};
+  for (size_t i = 0; i < names.size(); ++i)
+    if (const auto distance = nearness(word, names[i])) found.emplace_back(*distance, i);
+  std::ranges::sort(found);
+  if (found.size() > kMostMatches) found.resize(kMostMatches);
+  std::vector<std::string> matches;
+  for (const auto& [distance, index] : found) matches.push_back(names[index]);
+  return matches;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
+  const auto matches = close_matches(word, names);
+  if (matches.empty()) return {};
+  return fmt::format("did you mean {}?", fmt::join(matches, " or "));
+}
+
+}  // namespace plimsoll

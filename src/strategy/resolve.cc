@@ -1,0 +1,165 @@
+#include "strategy/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "strategy/allocator_configuration.h"
+#include "strategy/case.h"
+#include "strategy/errors.h"
+#include "strategy/field.h"
+#include "strategy/names.h"
+#include "strategy/usage.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr int kAmpere = 80;
+
+// Jobs that were built by hand have not passed through the reader's bounds.
+Errors out_of_range(const Job& job) {
+  Errors errors;
+  for (const Field& field : job_fields()) {
+    Job scratch;
+    const auto value = field.get(job);
+    if (!value || value == field.get(scratch)) continue;
+    if (auto done = set_field(scratch, field, *value, {}); !done) errors.push_back(std::move(done).error());
+  }
+  return errors;
+}
+
+bool is_given(const Field& field, const Job& job, const Job& fresh) {
+  return job.given.contains(std::string(field.text.path)) || field.get(job) != field.get(fresh);
+}
+
+void check_usage(const Case& c, Errors& errors) {
+  const Job fresh;
+  for (const Field& field : job_fields()) {
+    if (field.get(c.job) == field.get(fresh)) continue;
+    const auto unused = why_unused(field.text.path, c.resolved, c.architecture);
+    if (!unused || unused->is_harmless) continue;
+    add(errors, {.field = std::string(field.text.path),
+                 .message = fmt::format("{} has no effect in this job", to_plain_text(*field.get(c.job))),
+                 .expected = unused->needs});
+  }
+}
+
+// --- assumed ---
+
+bool is_worth_assuming(const Field& field, const ResolvedJob& resolved, const Architecture& architecture) {
+  if (field.text.reason.empty() || why_unused(field.text.path, resolved, architecture)) return false;
+  return field.section() != "parallel" || resolved.mesh.world > 1;
+}
+
+std::string default_value_text(const Field& field, const Job& fresh) {
+  const auto value = field.get(fresh);
+  return value ? to_plain_text(*value) : std::string(field.text.default_text);
+}
+
+// `resolved.assumed` holds what was decided; adds the fixed defaults and sorts by the fields' order.
+std::vector<Assumption> all_assumptions(const Job& job, const ResolvedJob& resolved,
+                                        const Architecture& architecture) {
+  std::map<std::string_view, const Assumption*> decided;
+  for (const Assumption& assumption : resolved.assumed) decided[assumption.field] = &assumption;
+  const Job fresh;
+  std::vector<Assumption> all;
+  for (const Field& field : job_fields()) {
+    const std::string_view path = field.text.path;
+    if (const auto found = decided.find(path); found != decided.end())
+      all.push_back(*found->second);
+    else if (!is_given(field, job, fresh) && is_worth_assuming(field, resolved, architecture))
+      all.push_back({.field = std::string(path),
+                     .value = default_value_text(field, fresh),
+                     .reason = std::string(field.text.reason)});
+  }
+  return all;
+}
+
+// --- notes ---
+
+using Notes = std::vector<std::string>;
+
+void note_unused(const Case& c, Notes& notes) {
+  for (const Field& field : job_fields()) {
+    const Job fresh;
+    if (!is_given(field, c.job, fresh)) continue;
+    if (const auto unused = why_unused(field.text.path, c.resolved, c.architecture))
+      notes.push_back(fmt::format("{} has no effect here: it needs {}", field.text.path, unused->needs));
+  }
+}
+
+void note_sequence(const Case& c, Notes& notes) {
+  const int64_t limit = c.architecture.max_position;
+  if (c.architecture.position == PositionKind::kLearned || limit == 0 || c.resolved.batch.sequence <= limit)
+    return;
+  notes.push_back(fmt::format("batch.sequence {} is longer than the {} positions {} was configured for",
+                              c.resolved.batch.sequence, limit, c.architecture.name));
+}
+
+void note_recompute(const Case& c, Notes& notes) {
+  const Recompute& recompute = c.resolved.recompute;
+  const auto layers = static_cast<int64_t>(c.architecture.layers.size());
+  if (recompute.kind == RecomputeKind::kEveryNth && recompute.every_nth >= layers)
+    notes.push_back(
+        fmt::format("recompute.mode {} reaches only the first of {} blocks", name_of(recompute), layers));
+  const bool is_causal = c.architecture.task == Task::kCausalLm;
+  if (recompute.kind != RecomputeKind::kNone && c.resolved.loop.use_cache != UseCache::kFalse && is_causal)
+    notes.push_back("loop.use_cache: Transformers turns the cache off while recompute is on");
+}
+
+void note_kernels(const Case& c, Notes& notes) {
+  const DType dtype = c.resolved.matmul_dtype();
+  if (dtype == DType::kBFloat16 && c.gpu.compute_capability.value_or(kAmpere) < kAmpere)
+    notes.push_back(fmt::format("{} (sm_{}) has no bf16 units: bf16 is emulated there and slow", c.gpu.name,
+                                *c.gpu.compute_capability));
+  if (has_experts(c.architecture) && dtype != DType::kBFloat16)
+    notes.push_back(fmt::format("grouped_mm in {} has not been checked against a real run", name_of(dtype)));
+}
+
+void note_allocator(const Case& c, Notes& notes) {
+  const auto settings = parse_allocator_configuration(c.resolved.allocator.configuration);
+  if (!settings) return;
+  for (const AllocatorSetting& setting : *settings)
+    if (!is_known_allocator_key(setting.key))
+      notes.push_back(
+          fmt::format("allocator.configuration: {} is not known here and not applied", setting.key));
+}
+
+Notes all_notes(const Case& c) {
+  Notes notes;
+  note_unused(c, notes);
+  note_sequence(c, notes);
+  note_recompute(c, notes);
+  note_kernels(c, notes);
+  note_allocator(c, notes);
+  return notes;
+}
+
+}  // namespace
+
+std::vector<Error> contradictions(const Job& job, const ResolvedJob& resolved,
+                                  const Architecture& architecture, const GpuFacts& gpu) {
+  const Case c{.job = job, .resolved = resolved, .architecture = architecture, .gpu = gpu};
+  Errors errors;
+  check_mesh(c, errors);
+  check_engine(c, errors);
+  check_batch(c, errors);
+  check_step(c, errors);
+  check_blocks(c, errors);
+  check_usage(c, errors);
+  return errors;
+}
+
+Result<ResolvedJob> resolve(const Job& job, const Architecture& architecture, const GpuFacts& gpu) {
+  if (auto errors = out_of_range(job); !errors.empty())
+    return fail(combined(std::move(errors), "values of the job are out of range"));
+  ResolvedJob resolved = with_defaults(job, architecture, gpu);
+  if (auto errors = contradictions(job, resolved, architecture, gpu); !errors.empty())
+    return fail(combined(std::move(errors), "contradictions in the job"));
+  resolved.assumed = all_assumptions(job, resolved, architecture);
+  resolved.notes = all_notes({.job = job, .resolved = resolved, .architecture = architecture, .gpu = gpu});
+  return resolved;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,22 @@
+// Which fields tell in a given job, so that one without effect never passes silently.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/architecture.h"
+#include "strategy/job.h"
+
+namespace plimsoll {
+
+struct Unused {
+  std::string needs;         // "parallel.engine = fsdp2"
+  bool is_harmless = false;  // worth a note only, whatever the value
+};
+
+// Empty: the field has an effect.
+std::optional<Unused> why_unused(std::string_view path, const ResolvedJob& resolved,
+                                 const Architecture& architecture);
+
+}  // namespace plimsoll
