@@ -104,11 +104,16 @@ struct Statement {
 
 // A module's call in a forward program: where strategies attach (checkpoints, sharding units).
 enum class RegionKind : uint8_t { kModel, kEmbedding, kBlock, kHead };
+enum class Checkpoint : uint8_t { kNone, kNonReentrant, kReentrant, kSelective };
 struct Region {
   RegionKind kind = RegionKind::kBlock;
   ModuleId module;
-  std::vector<TensorId> arguments;  // tensors given to the call
+  std::vector<TensorId> arguments;  // tensors given to the call by position
   std::vector<TensorId> results;
+  // Set by passes:
+  Checkpoint checkpoint = Checkpoint::kNone;
+  std::vector<OpKind> kept;  // kSelective: results of these ops are kept, the rest is computed again
+  bool is_unit = false;      // parameters are gathered before the call and given back after it
 };
 
 // Sections are stretches of statements that phases play, each maybe several times.

@@ -1,0 +1,29 @@
+// The rows of the op table, by family of ops. See op_table.h.
+#pragma once
+
+#include "program/op_table.h"
+
+namespace plimsoll {
+
+using SetRow = void (*)(OpKind kind, OpRow row);
+
+void add_view_rows(SetRow set);
+void add_pointwise_rows(SetRow set);
+void add_reduction_rows(SetRow set);
+void add_indexing_rows(SetRow set);
+void add_network_rows(SetRow set);
+
+// Rules that several families use.
+inline Saves keeps_nothing(const Program&, const Op&, uint32_t) { return {}; }
+inline Saves keeps_output(const Program&, const Op&, uint32_t) { return {.outputs = 1}; }
+inline Saves keeps_input(const Program&, const Op&, uint32_t) { return {.inputs = 1}; }
+// Each of two operands is kept when the other wants a gradient.
+inline Saves keeps_other_operand(const Program&, const Op&, uint32_t needed) {
+  return {.inputs = static_cast<uint16_t>(((needed & 1U) << 1U) | ((needed & 2U) >> 1U))};
+}
+inline void passes_on(BackwardCall& call) {
+  for (size_t i = call.op.input_count; i-- > 0;)
+    if (call.needs(i)) call.results[i] = call.gradient();
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,195 @@
+#include <array>
+#include <bit>
+#include <cassert>
+
+#include "program/ops.h"
+
+namespace plimsoll::ops {
+namespace {
+
+int promotion_rank(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return 0;
+    case DType::kUInt8:
+    case DType::kInt8:
+      return 1;
+    case DType::kInt32:
+      return 2;
+    case DType::kInt64:
+      return 3;
+    case DType::kFloat8:
+      return 4;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 5;
+    case DType::kFloat32:
+      return 6;
+    case DType::kFloat64:
+      return 7;
+  }
+  return 0;
+}
+
+// c10::promoteTypes with at::result_type's rule that a tensor without dims does not widen one with dims of
+// its category.
+DType promoted(const Value& a, const Value& b) {
+  const auto category = [](DType d) { return is_floating(d) ? 2 : d == DType::kBool ? 0 : 1; };
+  if (a.dtype() == b.dtype()) return a.dtype();
+  if (a.rank() == 0 && b.rank() > 0 && category(a.dtype()) <= category(b.dtype())) return b.dtype();
+  if (b.rank() == 0 && a.rank() > 0 && category(b.dtype()) <= category(a.dtype())) return a.dtype();
+  if (is_half(a.dtype()) && is_half(b.dtype())) return DType::kFloat32;
+  return promotion_rank(a.dtype()) >= promotion_rank(b.dtype()) ? a.dtype() : b.dtype();
+}
+
+Layout layout_of(std::initializer_list<const Value*> values) {
+  std::array<const Layout*, 4> layouts{};
+  size_t n = 0;
+  for (const Value* v : values) layouts[n++] = &v->layout();
+  return pointwise_layout({layouts.data(), n});
+}
+
+unsigned mask_of(std::initializer_list<int> dims, int rank) {
+  unsigned mask = 0;
+  for (int dim : dims) mask |= 1U << static_cast<unsigned>(dim < 0 ? dim + rank : dim);
+  return mask;
+}
+
+}  // namespace
+
+Value unary_to(OpKind kind, Value x, DType dtype) {
+  return x.recorder().emit(kind, {&x}, {x.layout().like(), dtype});
+}
+Value unary(OpKind kind, Value x) {
+  const DType dtype = x.dtype();
+  return unary_to(kind, std::move(x), dtype);
+}
+
+Value binary(OpKind kind, Value a, Value b) {
+  const DType dtype = promoted(a, b);
+  return a.recorder().emit(kind, {&a, &b}, {layout_of({&a, &b}), dtype});
+}
+
+Value with_scalar(OpKind kind, Value x, double scalar) {
+  const bool makes_float =
+      !is_floating(x.dtype()) &&
+      (kind == OpKind::kDivScalar || scalar != static_cast<double>(static_cast<int64_t>(scalar)));
+  return x.recorder().emit(kind, {&x}, {x.layout().like(), makes_float ? DType::kFloat32 : x.dtype()},
+                           ScalarAttr{scalar});
+}
+
+Value ternary(OpKind kind, Value a, Value b, Value c, DType dtype) {
+  return a.recorder().emit(kind, {&a, &b, &c}, {layout_of({&a, &b, &c}), dtype});
+}
+
+Value compare(Value a, Value b) {
+  return a.recorder().emit(OpKind::kCompareTensor, {&a, &b}, {layout_of({&a, &b}), DType::kBool});
+}
+Value logical_and(Value a, Value b) { return binary(OpKind::kLogicalAnd, std::move(a), std::move(b)); }
+Value where(Value condition, Value a, Value b) {
+  const DType dtype = promoted(a, b);
+  return ternary(OpKind::kWhere, std::move(condition), std::move(a), std::move(b), dtype);
+}
+Value masked_fill(Value x, Value mask) {
+  const DType dtype = x.dtype();
+  return x.recorder().emit(OpKind::kMaskedFill, {&x, &mask}, {layout_of({&x, &mask}), dtype});
+}
+
+Value copy_(Value destination, Value source) {
+  return destination.recorder().emit_in_place(OpKind::kCopyInPlace, {&destination, &source});
+}
+Value add_(Value x, Value y) { return x.recorder().emit_in_place(OpKind::kAddInPlace, {&x, &y}); }
+Value mul_(Value x, double scalar) {
+  return x.recorder().emit_in_place(OpKind::kMulInPlace, {&x}, ScalarAttr{scalar});
+}
+Value masked_fill_(Value x, Value mask) {
+  return x.recorder().emit_in_place(OpKind::kMaskedFillInPlace, {&x, &mask});
+}
+Value zero_(Value x) { return x.recorder().emit_in_place(OpKind::kZeroInPlace, {&x}); }
+
+Value sum_mask(Value x, unsigned mask, bool keep_dims) {
+  const bool widens = !is_floating(x.dtype());
+  return x.recorder().emit(OpKind::kSum, {&x},
+                           {reduced(x.layout(), mask, keep_dims), widens ? DType::kInt64 : x.dtype()},
+                           DimAttr{.mask = mask, .keep_dims = keep_dims});
+}
+Value sum(Value x, std::initializer_list<int> dims, bool keep_dims) {
+  const unsigned mask = mask_of(dims, x.rank());
+  return sum_mask(std::move(x), mask, keep_dims);
+}
+
+Value sum_to(Value x, Sizes sizes) {
+  if (std::equal(sizes.begin(), sizes.end(), x.layout().shape().begin(), x.layout().shape().end())) return x;
+  if (sizes.empty()) return sum_mask(std::move(x), (1U << static_cast<unsigned>(x.rank())) - 1, false);
+  const int leading = x.rank() - static_cast<int>(sizes.size());
+  unsigned mask = (1U << static_cast<unsigned>(leading)) - 1;
+  for (int i = leading; i < x.rank(); ++i)
+    if (sizes[static_cast<size_t>(i - leading)] == 1 && x.size(i) != 1)
+      mask |= 1U << static_cast<unsigned>(i);
+  if (mask != 0) x = sum_mask(std::move(x), mask, true);
+  return leading > 0 ? view(std::move(x), sizes) : x;
+}
+
+Value mean(Value x, std::initializer_list<int> dims, bool keep_dims) {
+  const unsigned mask = mask_of(dims, x.rank());
+  return x.recorder().emit(OpKind::kMean, {&x}, {reduced(x.layout(), mask, keep_dims), x.dtype()},
+                           DimAttr{.mask = mask, .keep_dims = keep_dims});
+}
+
+Value all(Value x) {
+  return x.recorder().emit(OpKind::kAll, {&x}, {Layout::contiguous(SizeList{}), DType::kBool});
+}
+Value cumsum(Value x, int dim, DType dtype) {
+  return x.recorder().emit(OpKind::kCumsum, {&x}, {Layout::contiguous(x.layout().shape()), dtype},
+                           DimAttr{.mask = mask_of({dim}, x.rank())});
+}
+
+namespace {
+
+std::vector<Value> values_and_indices(OpKind kind, Value x, const Layout& layout, int dim) {
+  const std::array<Recorder::Result, 2> results{{{layout, x.dtype()}, {layout, DType::kInt64}}};
+  Value* const input = &x;
+  const DimAttr attr{.mask = mask_of({dim}, x.rank())};
+  return x.recorder().emit_many(kind, {&input, 1}, results, attr);
+}
+
+}  // namespace
+
+std::vector<Value> max(Value x, int dim, bool keep_dims) {
+  const Layout layout = reduced(x.layout(), mask_of({dim}, x.rank()), keep_dims);
+  const std::array<Recorder::Result, 2> results{{{layout, x.dtype()}, {layout, DType::kInt64}}};
+  Value* const input = &x;
+  const DimAttr attr{.mask = mask_of({dim}, x.rank()), .keep_dims = keep_dims};
+  return x.recorder().emit_many(OpKind::kMax, {&input, 1}, results, attr);
+}
+std::vector<Value> topk(Value x, int64_t k, int dim) {
+  std::array<int64_t, kMaxRank> sizes = x.layout().sizes;
+  sizes[static_cast<size_t>(dim < 0 ? dim + x.rank() : dim)] = k;
+  const Layout layout = Layout::contiguous({sizes.data(), static_cast<size_t>(x.rank())});
+  return values_and_indices(OpKind::kTopk, std::move(x), layout, dim);
+}
+std::vector<Value> sort(Value x, int dim) {
+  const Layout layout = x.layout().like();
+  return values_and_indices(OpKind::kSort, std::move(x), layout, dim);
+}
+
+namespace {
+
+Value softmax_like(OpKind kind, Value x, int dim, std::optional<DType> dtype) {
+  const DType wanted = dtype.value_or(x.dtype());
+  const bool is_fused_cast = x.dtype() == DType::kFloat16 && wanted == DType::kFloat32;
+  if (!is_fused_cast) x = cast(std::move(x), wanted);
+  const DimAttr attr{.mask = mask_of({dim}, x.rank())};
+  return x.recorder().emit(kind, {&x}, {Layout::contiguous(x.layout().shape()), wanted}, attr);
+}
+
+}  // namespace
+
+Value softmax(Value x, int dim, std::optional<DType> dtype) {
+  return softmax_like(OpKind::kSoftmax, std::move(x), dim, dtype);
+}
+Value log_softmax(Value x, int dim, std::optional<DType> dtype) {
+  return softmax_like(OpKind::kLogSoftmax, std::move(x), dim, dtype);
+}
+
+}  // namespace plimsoll::ops

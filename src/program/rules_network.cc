@@ -1,0 +1,128 @@
+#include <array>
+
+#include "program/backward_rules.h"
+#include "program/ops.h"
+
+namespace plimsoll {
+namespace {
+
+bool is_column_major(const Layout& l) { return l.stride(0) == 1 && l.stride(1) == l.size(0); }
+
+// Gradient of the left operand: grad x right^T, in the operand's own order of dims.
+Value left_gradient(const Value& gradient, const Value& right, const Layout& left) {
+  if (is_column_major(left)) return ops::transpose(ops::mm(right, ops::transpose(gradient, 0, 1)), 0, 1);
+  return ops::mm(gradient, ops::transpose(right, 0, 1));
+}
+Value right_gradient(const Value& gradient, const Value& left, const Layout& right) {
+  if (is_column_major(right)) return ops::transpose(ops::mm(ops::transpose(gradient, 0, 1), left), 0, 1);
+  return ops::mm(ops::transpose(left, 0, 1), gradient);
+}
+
+void mm(BackwardCall& call) {
+  if (call.needs(1))
+    call.results[1] = right_gradient(call.gradient(), call.input(0), call.input_info(1).layout);
+  if (call.needs(0))
+    call.results[0] = left_gradient(call.gradient(), call.input(1), call.input_info(0).layout);
+}
+
+// Inputs of addmm and baddbmm: addend, left, right.
+Saves keeps_factors(const Program&, const Op&, uint32_t needed) {
+  return {.inputs = static_cast<uint16_t>(((needed & 2U) << 1U) | ((needed & 4U) >> 1U))};
+}
+void addmm(BackwardCall& call) {
+  if (call.needs(1))
+    call.results[1] = left_gradient(call.gradient(), call.input(2), call.input_info(1).layout);
+  if (call.needs(2))
+    call.results[2] = right_gradient(call.gradient(), call.input(1), call.input_info(2).layout);
+  if (call.needs(0)) call.results[0] = call.gradient();
+}
+void bmm(BackwardCall& call) {
+  if (call.needs(1)) call.results[1] = ops::bmm(ops::transpose(call.input(0), 1, 2), call.gradient());
+  if (call.needs(0)) call.results[0] = ops::bmm(call.gradient(), ops::transpose(call.input(1), 1, 2));
+}
+void baddbmm(BackwardCall& call) {
+  if (call.needs(1)) call.results[1] = ops::bmm(call.gradient(), ops::transpose(call.input(2), 1, 2));
+  if (call.needs(2)) call.results[2] = ops::bmm(ops::transpose(call.input(1), 1, 2), call.gradient());
+  if (call.needs(0)) call.results[0] = call.gradient();
+}
+
+Saves keeps_for_layer_norm(const Program&, const Op& op, uint32_t) {
+  return {.inputs = static_cast<uint16_t>((1U << op.input_count) - 1), .outputs = 6};
+}
+void layer_norm(BackwardCall& call) {
+  Value gradient = call.gradient(), input = call.input(0), mean = call.output(1), deviation = call.output(2);
+  std::vector<Recorder::Result> results;
+  for (size_t i = 0; i < call.op.input_count; ++i)
+    if (call.needs(i)) results.push_back({call.input_info(i).layout.like(), call.input_info(i).dtype});
+  const std::array<Value*, 4> inputs{&gradient, &input, &mean, &deviation};
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kLayerNormBackward, inputs, results);
+  size_t next = 0;
+  for (size_t i = 0; i < call.op.input_count; ++i)
+    if (call.needs(i)) call.results[i] = std::move(made[next++]);
+}
+
+Saves keeps_for_nll(const Program&, const Op&, uint32_t) { return {.inputs = 3, .outputs = 2}; }
+void nll_loss(BackwardCall& call) {
+  Value gradient = call.gradient(), input = call.input(0), target = call.input(1), weight = call.output(1);
+  call.results[0] = call.recorder.emit(OpKind::kNllLossBackward, {&gradient, &input, &target, &weight},
+                                       {Layout::contiguous(input.layout().shape()), input.dtype()});
+}
+
+Saves keeps_for_attention(const Program&, const Op& op, uint32_t) {
+  return {.inputs = static_cast<uint16_t>((1U << op.input_count) - 1), .outputs = 15};
+}
+
+// FlashAttention 2's own buffers in mha_bwd: softmax_d and dq_accum in fp32, and with grouped-query heads dk
+// and dv for every query head. Source: csrc/flash_attn/flash_api.cpp as vendored by PyTorch.
+Bytes flash_backward_workspace(const Layout& q, const Layout& k, DType dtype) {
+  const int64_t b = q.size(0), heads = q.size(1), s = q.size(2), d = q.size(3);
+  const int64_t rows = round_up(s, int64_t{128});
+  const int64_t width = d <= 192 ? round_up(d, int64_t{32}) : 256;
+  const Bytes block{512};
+  Bytes total =
+      round_up(Bytes{b * heads} * rows * 4, block) + round_up(Bytes{b * rows} * heads * width * 4, block);
+  if (k.size(1) != heads) total += round_up(Bytes{b * k.size(2)} * heads * d * bytes_of(dtype), block) * 2;
+  return total;
+}
+
+void attention(BackwardCall& call, OpKind kind) {
+  const bool is_efficient = kind == OpKind::kEfficientAttentionBackward;
+  Value gradient = call.gradient();
+  std::vector<Value> kept;
+  for (size_t i = 0; i < call.op.input_count; ++i) kept.push_back(call.input(i));
+  for (size_t i = 0; i < 4; ++i) kept.push_back(call.output(i));
+  std::vector<Value*> inputs{&gradient};
+  for (Value& v : kept) inputs.push_back(&v);
+  std::vector<Recorder::Result> results;
+  for (size_t i = 0; i < 3; ++i) {
+    const Layout& like = call.input_info(i).layout;
+    const Layout packed =
+        Layout::contiguous({like.size(0), like.size(2), like.size(1), like.size(3)}).transposed(1, 2);
+    results.push_back({is_efficient ? packed : like.like(), call.input_info(i).dtype});
+  }
+  std::vector<Value> made = call.recorder.emit_many(kind, inputs, results, call.attributes<AttentionAttr>());
+  for (size_t i = 0; i < 3; ++i) call.results[i] = std::move(made[i]);
+}
+void flash_attention(BackwardCall& call) {
+  attention(call, OpKind::kFlashAttentionBackward);
+  call.recorder.set_workspace(flash_backward_workspace(call.input_info(0).layout, call.input_info(1).layout,
+                                                       call.input_info(0).dtype));
+}
+void efficient_attention(BackwardCall& call) { attention(call, OpKind::kEfficientAttentionBackward); }
+void cudnn_attention(BackwardCall& call) { attention(call, OpKind::kCudnnAttentionBackward); }
+
+}  // namespace
+
+void add_network_rows(SetRow set) {
+  set(OpKind::kMm, {.saves = keeps_other_operand, .backward = mm});
+  set(OpKind::kAddmm, {.saves = keeps_factors, .backward = addmm});
+  set(OpKind::kBmm, {.saves = keeps_other_operand, .backward = bmm});
+  set(OpKind::kBaddbmm, {.saves = keeps_factors, .backward = baddbmm});
+  set(OpKind::kLayerNorm, {.saves = keeps_for_layer_norm, .backward = layer_norm});
+  set(OpKind::kNllLoss, {.saves = keeps_for_nll, .backward = nll_loss});
+  set(OpKind::kFlashAttention, {.saves = keeps_for_attention, .backward = flash_attention});
+  set(OpKind::kEfficientAttention, {.saves = keeps_for_attention, .backward = efficient_attention});
+  set(OpKind::kCudnnAttention, {.saves = keeps_for_attention, .backward = cudnn_attention});
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,123 @@
+#include "program/backward_rules.h"
+#include "program/ops.h"
+
+namespace plimsoll {
+namespace {
+
+using ops::binary;
+using ops::with_scalar;
+
+double scalar_of(const BackwardCall& call) { return call.attributes<ScalarAttr>().value; }
+
+void sub(BackwardCall& call) {
+  if (call.needs(1)) call.results[1] = ops::neg(call.gradient());
+  if (call.needs(0)) call.results[0] = call.gradient();
+}
+void negate(BackwardCall& call) { call.results[0] = ops::neg(call.gradient()); }
+
+void mul(BackwardCall& call) {
+  if (call.needs(1)) call.results[1] = ops::mul(call.gradient(), call.input(0));
+  if (call.needs(0)) call.results[0] = ops::mul(call.gradient(), call.input(1));
+}
+void mul_scalar(BackwardCall& call) { call.results[0] = ops::mul(call.gradient(), scalar_of(call)); }
+
+Saves keeps_for_div(const Program&, const Op&, uint32_t needed) {
+  return {.inputs = static_cast<uint16_t>(2U | ((needed & 2U) ? 1U : 0U))};
+}
+void div(BackwardCall& call) {
+  if (call.needs(1)) {  // -grad * ((self / other) / other)
+    Value quotient = ops::div(ops::div(call.input(0), call.input(1)), call.input(1));
+    call.results[1] = ops::mul(ops::neg(call.gradient()), std::move(quotient));
+  }
+  if (call.needs(0)) call.results[0] = ops::div(call.gradient(), call.input(1));
+}
+void div_scalar(BackwardCall& call) { call.results[0] = ops::div(call.gradient(), scalar_of(call)); }
+
+void pow(BackwardCall& call) {  // grad * (exponent * self.pow(exponent - 1))
+  const double exponent = scalar_of(call);
+  Value slope = with_scalar(OpKind::kScale, ops::pow(call.input(0), exponent - 1), exponent);
+  call.results[0] = ops::mul(call.gradient(), std::move(slope));
+}
+
+void rsqrt(BackwardCall& call) {  // -0.5 * grad * result.pow(3)
+  Value cube = ops::pow(call.output(0), 3);
+  Value half = with_scalar(OpKind::kScale, call.gradient(), -0.5);
+  call.results[0] = ops::mul(std::move(half), std::move(cube));
+}
+void sqrt(BackwardCall& call) {  // grad / (2 * result)
+  call.results[0] = ops::div(call.gradient(), with_scalar(OpKind::kScale, call.output(0), 2));
+}
+void reciprocal(BackwardCall& call) {  // -grad * (result * result)
+  Value square = ops::mul(call.output(0), call.output(0));
+  call.results[0] = ops::mul(ops::neg(call.gradient()), std::move(square));
+}
+
+template <OpKind kKind>
+void from_input(BackwardCall& call) {
+  call.results[0] = binary(kKind, call.gradient(), call.input(0));
+}
+template <OpKind kKind>
+void from_output(BackwardCall& call) {
+  call.results[0] = binary(kKind, call.gradient(), call.output(0));
+}
+
+Saves keeps_condition(const Program&, const Op&, uint32_t) { return {.inputs = 1}; }
+void where(BackwardCall& call) {  // inputs: condition, self, other
+  const auto masked = [&](bool selects) {
+    Value zero = ops::scalar_tensor(call.recorder, call.gradient().dtype());
+    return selects ? ops::where(call.input(0), call.gradient(), std::move(zero))
+                   : ops::where(call.input(0), std::move(zero), call.gradient());
+  };
+  if (call.needs(2)) call.results[2] = masked(false);
+  if (call.needs(1)) call.results[1] = masked(true);
+}
+
+Saves keeps_mask(const Program&, const Op&, uint32_t) { return {.inputs = 2}; }
+void masked_fill(BackwardCall& call) { call.results[0] = ops::masked_fill(call.gradient(), call.input(1)); }
+
+void clamp(BackwardCall& call) {  // where(self >= min && self <= max, grad, 0); one bound here
+  Value inside = ops::compare(call.input(0));
+  Value zero = ops::scalar_tensor(call.recorder, call.gradient().dtype());
+  call.results[0] = ops::where(std::move(inside), call.gradient(), std::move(zero));
+}
+
+void mul_in_place(BackwardCall& call) { mul_scalar(call); }
+
+Saves keeps_dropout_mask(const Program&, const Op&, uint32_t) { return {.outputs = 2}; }
+void dropout(BackwardCall& call) {
+  Value gradient = call.gradient();
+  Value mask = call.output(1);
+  call.results[0] = binary(OpKind::kDropoutBackward, std::move(gradient), std::move(mask));
+}
+
+}  // namespace
+
+void add_pointwise_rows(SetRow set) {
+  set(OpKind::kAdd, {.backward = passes_on});
+  set(OpKind::kAddScalar, {.backward = passes_on});
+  set(OpKind::kAddInPlace, {.backward = passes_on});
+  set(OpKind::kSub, {.backward = sub});
+  set(OpKind::kRsub, {.backward = negate});
+  set(OpKind::kMul, {.saves = keeps_other_operand, .backward = mul});
+  set(OpKind::kMulScalar, {.backward = mul_scalar});
+  set(OpKind::kMulInPlace, {.backward = mul_in_place});
+  set(OpKind::kDiv, {.saves = keeps_for_div, .backward = div});
+  set(OpKind::kDivScalar, {.backward = div_scalar});
+  set(OpKind::kNeg, {.backward = negate});
+  set(OpKind::kPow, {.saves = keeps_input, .backward = pow});
+  set(OpKind::kRsqrt, {.saves = keeps_output, .backward = rsqrt});
+  set(OpKind::kSqrt, {.saves = keeps_output, .backward = sqrt});
+  set(OpKind::kReciprocal, {.saves = keeps_output, .backward = reciprocal});
+  set(OpKind::kTanh, {.saves = keeps_output, .backward = from_output<OpKind::kTanhBackward>});
+  set(OpKind::kSigmoid, {.saves = keeps_output, .backward = from_output<OpKind::kSigmoidBackward>});
+  set(OpKind::kRelu, {.saves = keeps_output, .backward = from_output<OpKind::kThresholdBackward>});
+  set(OpKind::kSilu, {.saves = keeps_input, .backward = from_input<OpKind::kSiluBackward>});
+  set(OpKind::kGelu, {.saves = keeps_input, .backward = from_input<OpKind::kGeluBackward>});
+  set(OpKind::kWhere, {.saves = keeps_condition, .backward = where});
+  set(OpKind::kMaskedFill, {.saves = keeps_mask, .backward = masked_fill});
+  set(OpKind::kMaskedFillInPlace, {.saves = keeps_mask, .backward = masked_fill});
+  set(OpKind::kClamp, {.saves = keeps_input, .backward = clamp});
+  set(OpKind::kDropout, {.saves = keeps_dropout_mask, .backward = dropout});
+}
+
+}  // namespace plimsoll
