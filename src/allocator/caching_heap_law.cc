@@ -1,0 +1,225 @@
+// Laws of the caching heap, on random sequences of calls under random settings.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <map>
+
+#include "allocator/caching_heap.h"
+#include "allocator/lower_bound_heap.h"
+#include "allocator/plain_caching_model.h"
+
+namespace plimsoll {
+namespace {
+
+struct Call {
+  enum Kind { kAlloc, kFree, kRecordStream, kEmptyCache } kind = kAlloc;
+  int64_t size = 0;
+  int which = 0;  // of the live blocks
+  HeapStream stream = 0;
+};
+
+void showValue(const Call& call, std::ostream& os) {
+  static constexpr const char* kNames[] = {"alloc", "free", "record_stream", "empty_cache"};
+  os << kNames[call.kind] << "(" << call.size << " B, #" << call.which << ", stream " << call.stream << ")";
+}
+
+rc::Gen<int64_t> any_size() {
+  return rc::gen::weightedOneOf<int64_t>(
+      {{2, rc::gen::inRange<int64_t>(0, 5000)},
+       {2, rc::gen::inRange<int64_t>(1, 3 << 20)},
+       {4, rc::gen::inRange<int64_t>(1 << 20, 70 << 20)},
+       {2, rc::gen::map(rc::gen::inRange<int64_t>(1, 40), [](int64_t mib) { return mib << 20; })}});
+}
+
+rc::Gen<Call> any_call() {
+  using Kind = Call::Kind;
+  const auto kind = rc::gen::weightedElement<Kind>(
+      {{50, Kind::kAlloc}, {40, Kind::kFree}, {8, Kind::kRecordStream}, {1, Kind::kEmptyCache}});
+  return rc::gen::build<Call>(rc::gen::set(&Call::kind, kind), rc::gen::set(&Call::size, any_size()),
+                              rc::gen::set(&Call::which, rc::gen::inRange(0, 1 << 20)),
+                              rc::gen::set(&Call::stream, rc::gen::inRange<HeapStream>(0, 3)));
+}
+
+std::vector<Call> any_calls() {
+  return *rc::gen::resize(300, rc::gen::container<std::vector<Call>>(any_call()));
+}
+
+AllocatorSettings any_settings() {
+  AllocatorSettings settings;
+  settings.expandable_segments = *rc::gen::element(false, false, true);
+  settings.max_split_size =
+      *rc::gen::element(std::optional<Bytes>(), std::optional<Bytes>(), std::optional<Bytes>(kMiB * 20),
+                        std::optional<Bytes>(kMiB * 33));
+  settings.garbage_collection_threshold = *rc::gen::element(0.0, 0.0, 0.5);
+  settings.per_process_memory_fraction =
+      *rc::gen::element(std::optional<double>(), std::optional<double>(0.5), std::optional<double>(1.0));
+  settings.roundup_power2_divisions.fill(*rc::gen::element<uint64_t>(0, 0, 4));
+  return settings;
+}
+
+std::optional<Bytes> any_capacity() {
+  return *rc::gen::element(std::optional<Bytes>(), std::optional<Bytes>(kMiB * 150),
+                           std::optional<Bytes>(kMiB * 1000));
+}
+
+// A clock that moves on by one at each look; work on other streams lasts for five looks.
+class SlowStreams final : public StreamClock {
+ public:
+  Nanoseconds now() const override { return Nanoseconds{++looks_}; }
+  Nanoseconds busy_until(HeapStream) const override { return Nanoseconds{looks_ + 5}; }
+
+ private:
+  mutable int64_t looks_ = 0;
+};
+
+// Makes the calls; after(heap, live) is called after each.
+template <typename After>
+void make_calls(const std::vector<Call>& calls, CachingHeap& heap, std::vector<BlockId>& live, After after) {
+  for (const Call& call : calls) {
+    const size_t which = live.empty() ? 0 : static_cast<size_t>(call.which) % live.size();
+    if (call.kind == Call::kAlloc) {
+      const Allocation block = heap.alloc(Bytes{call.size}, call.stream);
+      if (block) live.push_back(*block);
+    } else if (call.kind == Call::kEmptyCache) {
+      heap.empty_cache();
+    } else if (!live.empty() && call.kind == Call::kRecordStream) {
+      heap.record_stream(live[which], call.stream);
+    } else if (!live.empty()) {
+      heap.free(live[which]);
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+    after(heap);
+  }
+}
+
+// Adds the blocks up anew and compares with the counters; checks that blocks tile their segments.
+void check_consistent(const CachingHeap& heap) {
+  Bytes allocated, active, reserved, requested, inactive_split;
+  uint64_t end = 0;
+  for (const TraceSegment& segment : heap.segments()) {
+    RC_ASSERT(segment.address >= end);
+    uint64_t at = segment.address;
+    bool follows_free = false;
+    for (const TraceBlock& block : segment.blocks) {
+      RC_ASSERT(block.address == at);
+      RC_ASSERT(block.bytes > Bytes{0} && block.bytes.value % 512 == 0);
+      at += static_cast<uint64_t>(block.bytes.value);
+      const bool is_free = block.state == BlockState::kFree;
+      RC_ASSERT(!(is_free && follows_free));  // they would have merged
+      follows_free = is_free;
+      if (block.state == BlockState::kAllocated) allocated += block.bytes;
+      if (!is_free) active += block.bytes;
+      if (is_free && !segment.is_expandable && segment.blocks.size() > 1) inactive_split += block.bytes;
+      RC_ASSERT(block.requested <= block.bytes);
+      requested += block.requested;
+    }
+    end = at;
+    RC_ASSERT(end == segment.address + static_cast<uint64_t>(segment.bytes.value));
+    reserved += segment.bytes;
+  }
+  const HeapStats stats = heap.stats();
+  RC_ASSERT(stats.allocated.current == allocated);
+  RC_ASSERT(stats.active.current == active);
+  RC_ASSERT(stats.reserved.current == reserved);
+  RC_ASSERT(stats.requested.current == requested);
+  RC_ASSERT(stats.inactive_split.current == inactive_split);
+}
+
+RC_GTEST_PROP(CachingHeapLaw, BlocksTileSegmentsAndCountersAddUp, ()) {
+  SimulatedDevice device(any_capacity());
+  SlowStreams clock;
+  CachingHeap heap({.settings = any_settings(), .device = &device, .clock = &clock});
+  std::vector<BlockId> live;
+  make_calls(any_calls(), heap, live, [&](const CachingHeap& h) {
+    check_consistent(h);
+    RC_ASSERT(device.used() == static_cast<uint64_t>(h.stats().reserved.current.value));
+  });
+}
+
+RC_GTEST_PROP(CachingHeapLaw, FreeingAllLeavesWholeSegmentsThenNothing, ()) {
+  SimulatedDevice device(any_capacity());
+  SlowStreams clock;
+  CachingHeap heap({.settings = any_settings(), .device = &device, .clock = &clock});
+  std::vector<BlockId> live;
+  make_calls(any_calls(), heap, live, [](const CachingHeap&) {});
+  for (const BlockId block : live) heap.free(block);
+  RC_ASSERT(heap.stats().allocated.current == Bytes{0});
+  heap.finish();
+  RC_ASSERT(heap.stats().active.current == Bytes{0});
+  RC_ASSERT(heap.stats().requested.current == Bytes{0});
+  RC_ASSERT(heap.stats().num_allocs == heap.stats().num_frees);
+  for (const TraceSegment& segment : heap.segments()) RC_ASSERT(segment.blocks.size() == 1U);
+  heap.empty_cache();
+  RC_ASSERT(heap.stats().reserved.current == Bytes{0});
+  RC_ASSERT(heap.segments().empty());  // addresses of an expandable segment may stay reserved, without memory
+  RC_ASSERT(device.used() == 0U);
+}
+
+RC_GTEST_PROP(CachingHeapLaw, NeverBelowTheLowerBound, ()) {
+  CachingHeap heap({.settings = any_settings()});
+  LowerBoundHeap bound;
+  std::map<uint32_t, BlockId> bound_of;
+  for (const Call& call : any_calls()) {
+    if (call.kind == Call::kAlloc) {
+      const BlockId block = *heap.alloc(Bytes{call.size}, call.stream);
+      bound_of[block.index] = *bound.alloc(Bytes{call.size}, call.stream);
+    } else if (call.kind == Call::kFree && !bound_of.empty()) {
+      const auto freed = std::next(bound_of.begin(), call.which % static_cast<int>(bound_of.size()));
+      heap.free(BlockId{freed->first});
+      bound.free(freed->second);
+      bound_of.erase(freed);
+    }
+    RC_ASSERT(heap.stats().requested == bound.stats().requested);
+    RC_ASSERT(heap.stats().allocated.current >= bound.stats().allocated.current);
+    RC_ASSERT(heap.stats().reserved.peak >= bound.stats().reserved.peak);
+  }
+}
+
+RC_GTEST_PROP(CachingHeapLaw, SameCallsSameEvents, ()) {
+  const std::vector<Call> calls = any_calls();
+  const AllocatorSettings settings = any_settings();
+  AllocationTrace traces[2];
+  for (AllocationTrace& trace : traces) {
+    AllocationRecorder recorder(trace);
+    SlowStreams clock;
+    CachingHeap heap({.settings = settings, .clock = &clock, .recorder = &recorder});
+    std::vector<BlockId> live;
+    make_calls(calls, heap, live, [](const CachingHeap&) {});
+    trace.segments = heap.segments();
+  }
+  RC_ASSERT(traces[0].events == traces[1].events);
+  RC_ASSERT(traces[0].segments == traces[1].segments);
+}
+
+// The flat structures choose what the plain ordered sets choose.
+RC_GTEST_PROP(CachingHeapLaw, ChoosesTheBlocksOfThePlainModel, ()) {
+  AllocatorSettings settings = any_settings();
+  settings.expandable_segments = false;
+  settings.garbage_collection_threshold = 0;
+  settings.per_process_memory_fraction.reset();
+  const std::optional<Bytes> capacity = any_capacity();
+  SimulatedDevice device(capacity), model_device(capacity);
+  CachingHeap heap({.settings = settings, .device = &device});
+  PlainCachingModel model(settings, model_device);
+  std::vector<BlockId> live;
+  for (const Call& call : any_calls()) {
+    if (call.kind == Call::kAlloc && call.size > 0) {
+      const Allocation block = heap.alloc(Bytes{call.size}, call.stream);
+      const std::optional<uint64_t> address = model.alloc(static_cast<uint64_t>(call.size), call.stream);
+      RC_ASSERT(block.has_value() == address.has_value());
+      if (!block) continue;
+      RC_ASSERT(heap.block_address(*block) == *address);
+      live.push_back(*block);
+    } else if (call.kind == Call::kFree && !live.empty()) {
+      const size_t which = static_cast<size_t>(call.which) % live.size();
+      model.free(heap.block_address(live[which]));
+      heap.free(live[which]);
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+    RC_ASSERT(heap.stats().reserved.current == Bytes{static_cast<int64_t>(model_device.used())});
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll
