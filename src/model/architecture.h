@@ -93,6 +93,7 @@ struct ParameterTensor {
   std::vector<Dim> dims;                // one per dimension; empty when nothing is known of them
   std::optional<int> layer;             // index into Architecture::layers; empty outside the repeated blocks
   bool is_expert = false;               // routed: only experts_per_token of experts are active for a token
+  bool is_float32 = false;              // made in fp32 whatever the model's dtype (DeepSeek's router)
   std::vector<std::string> tied_names;  // other names of the same storage
 
   int64_t elements() const;
@@ -102,9 +103,10 @@ struct ParameterTensor {
 // biases).
 struct BufferTensor {
   std::string name;
-  std::vector<int64_t> shape;  // empty: a scalar
-  int64_t element_bytes = 4;
-  bool is_persistent = false;  // stored in a checkpoint
+  std::vector<int64_t> shape;    // empty: a scalar
+  int64_t element_bytes = 4;     // in an fp32 model
+  bool has_model_dtype = false;  // made in the model's dtype; otherwise always of element_bytes
+  bool is_persistent = false;    // stored in a checkpoint
 
   int64_t elements() const;
 };
@@ -150,8 +152,9 @@ struct Architecture {
   std::vector<Layer> layers;
   std::vector<ParameterTensor> parameters;
   std::vector<BufferTensor> buffers;
-  int64_t prediction_parameters = 0;  // of multi-token-prediction layers (DeepSeek-V3), not part of `parameters`;
-                                      // their embedding and head are the main model's and not counted again
+  int64_t prediction_layers = 0;      // for multi-token prediction (DeepSeek-V3), not in `layers`
+  int64_t prediction_parameters = 0;  // of those, not part of `parameters`; their embedding and head are the
+                                      // main model's and not counted again
 
   std::vector<std::string> notes;  // what the reader had to leave out or assume
 

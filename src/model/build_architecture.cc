@@ -11,17 +11,64 @@ namespace plimsoll {
 namespace {
 
 // Keys of every configuration that say nothing about shapes or memory.
-constexpr std::string_view kHarmlessKeys[] = {
-    "architectures", "_name_or_path", "auto_map", "transformers_version", "torch_dtype", "dtype", "use_cache",
-    "initializer_range", "init_std", "bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id",
-    "mask_token_id", "unk_token_id", "decoder_start_token_id", "rms_norm_eps", "layer_norm_eps",
-    "layer_norm_epsilon", "norm_epsilon", "norm_eps", "pretraining_tp", "task_specific_params", "id2label",
-    "label2id", "num_labels", "problem_type", "gradient_checkpointing", "output_attentions",
-    "output_hidden_states", "return_dict", "attn_implementation", "_attn_implementation", "attention_probs_dropout_prob",
-    "classifier_dropout", "is_encoder_decoder", "tokenizer_class", "prefix", "finetuning_task", "router_aux_loss_coef",
-    "output_router_logits", "router_jitter_noise", "aux_loss_alpha", "seq_aux", "norm_topk_prob",
-    "routed_scaling_factor", "scoring_func", "topk_method", "ep_size", "max_window_layers", "original_max_position_embeddings",
-    "_attn_implementation_autoset", "torchscript", "use_bfloat16", "model_max_length", "cache_implementation", "language"};
+constexpr std::string_view kHarmlessKeys[] = {"architectures",
+                                              "_name_or_path",
+                                              "auto_map",
+                                              "transformers_version",
+                                              "torch_dtype",
+                                              "dtype",
+                                              "use_cache",
+                                              "initializer_range",
+                                              "init_std",
+                                              "bos_token_id",
+                                              "eos_token_id",
+                                              "pad_token_id",
+                                              "cls_token_id",
+                                              "sep_token_id",
+                                              "mask_token_id",
+                                              "unk_token_id",
+                                              "decoder_start_token_id",
+                                              "rms_norm_eps",
+                                              "layer_norm_eps",
+                                              "layer_norm_epsilon",
+                                              "norm_epsilon",
+                                              "norm_eps",
+                                              "pretraining_tp",
+                                              "task_specific_params",
+                                              "id2label",
+                                              "label2id",
+                                              "num_labels",
+                                              "problem_type",
+                                              "gradient_checkpointing",
+                                              "output_attentions",
+                                              "output_hidden_states",
+                                              "return_dict",
+                                              "attn_implementation",
+                                              "_attn_implementation",
+                                              "attention_probs_dropout_prob",
+                                              "classifier_dropout",
+                                              "is_encoder_decoder",
+                                              "tokenizer_class",
+                                              "prefix",
+                                              "finetuning_task",
+                                              "router_aux_loss_coef",
+                                              "output_router_logits",
+                                              "router_jitter_noise",
+                                              "aux_loss_alpha",
+                                              "seq_aux",
+                                              "norm_topk_prob",
+                                              "routed_scaling_factor",
+                                              "scoring_func",
+                                              "topk_method",
+                                              "ep_size",
+                                              "max_window_layers",
+                                              "original_max_position_embeddings",
+                                              "_attn_implementation_autoset",
+                                              "torchscript",
+                                              "use_bfloat16",
+                                              "model_max_length",
+                                              "cache_implementation",
+                                              "language"};
 
 struct Choice {
   const Family* family = nullptr;
@@ -51,14 +98,16 @@ Error missing_model_type(const ConfigValue::Object& object, const BuildOptions& 
   if (family == nullptr) {
     Error error = *config.problem("Hugging Face");
     error.expected = "one of " + supported_families();
-    error.hint = class_name.empty() ? "" : fmt::format("the class \"{}\" is none that is supported", class_name);
+    error.hint =
+        class_name.empty() ? "" : fmt::format("the class \"{}\" is none that is supported", class_name);
     return error;
   }
   Architecture unused;
   family->read(config, unused);
   Error error = *config.problem(family->name);
   if (error.position.key == "model_type") {
-    error.hint = fmt::format("for {} the model_type is \"{}\"; sizes are never guessed", class_name, family->name);
+    error.hint =
+        fmt::format("for {} the model_type is \"{}\"; sizes are never guessed", class_name, family->name);
   }
   return error;
 }
@@ -85,8 +134,8 @@ Result<Choice> choose_family(const ConfigValue::Object& object, const BuildOptio
     const std::string key(alias.nested_key);
     choice.object = config.required_object(key.c_str());
     choice.prefix = key + ".";
-    choice.notes.push_back(fmt::format("{} is multimodal: only its language part ({}) is counted, as {}", *model_type,
-                                       key, choice.family->class_name));
+    choice.notes.push_back(fmt::format("{} is multimodal: only its language part ({}) is counted, as {}",
+                                       *model_type, key, choice.family->class_name));
     if (choice.object == nullptr) return fail(*config.problem(*model_type));
     return choice;
   }

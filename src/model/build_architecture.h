@@ -1,5 +1,5 @@
-// From a configuration to the Architecture: finds the family, lets it read its keys, checks the whole and lists
-// the tensors.
+// From a configuration to the Architecture: finds the family, lets it read its keys, checks the whole and
+// lists the tensors.
 //
 //   Result<Architecture> a = build_architecture(object, {.file = "config.json"});
 #pragma once

@@ -56,9 +56,9 @@ const ConfigMember* ConfigReader::take(const KeyNames& key) {
       first = member;
     } else if (first->value.value.index() != member->value.value.index() ||
                shown(first->value) != shown(member->value)) {
-      contradiction(name, fmt::format("is {}, but \"{}\" is {}", shown(member->value), first->key,
-                                      shown(first->value)),
-                    "two names of one key with one value");
+      contradiction(
+          name, fmt::format("is {}, but \"{}\" is {}", shown(member->value), first->key, shown(first->value)),
+          "two names of one key with one value");
     }
   }
   return first;
@@ -225,12 +225,13 @@ std::optional<Error> ConfigReader::problem(std::string_view family) const {
   if (missing_.empty()) return contradiction_;
   std::vector<std::string> quoted;
   for (const std::string& key : missing_) quoted.push_back(fmt::format("\"{}{}\"", prefix_, key));
-  return Error{.position = {.file = file_, .key = prefix_ + missing_.front()},
-               .message = fmt::format("missing key{} {}", quoted.size() > 1 ? "s" : "", fmt::join(quoted, ", ")),
-               .expected = fmt::format("the sizes of the model's tensors, in the form that Hugging Face "
-                                       "Transformers gives a \"{}\" configuration",
-                                       family),
-               .hint = "sizes are never guessed: add what is missing, or start from the model's own config.json"};
+  return Error{
+      .position = {.file = file_, .key = prefix_ + missing_.front()},
+      .message = fmt::format("missing key{} {}", quoted.size() > 1 ? "s" : "", fmt::join(quoted, ", ")),
+      .expected = fmt::format("the sizes of the model's tensors, in the form that Hugging Face "
+                              "Transformers gives a \"{}\" configuration",
+                              family),
+      .hint = "sizes are never guessed: add what is missing, or start from the model's own config.json"};
 }
 
 std::vector<std::string> ConfigReader::unread_keys() const {

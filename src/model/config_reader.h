@@ -1,6 +1,6 @@
 // Typed, bounded access to a configuration's keys. A key that is wrong doesn't stop the reading: the reader
-// remembers the problem and hands out a harmless value, so that a family reads as a list of assignments and all
-// missing keys are reported at once.
+// remembers the problem and hands out a harmless value, so that a family reads as a list of assignments and
+// all missing keys are reported at once.
 //
 //   const int64_t hidden = config.size({"n_embd", "hidden_size"}, kMaxHidden);  // two names of one key
 //   const bool bias = config.flag("attention_bias", false);
@@ -62,7 +62,7 @@ class ConfigReader {
   std::optional<std::vector<int64_t>> integers(const KeyNames& key);
   const ConfigValue::Object* object(const KeyNames& key);           // absent or null: nullptr
   const ConfigValue::Object* required_object(const KeyNames& key);  // nullptr after a problem
-  void ignore(const KeyNames& key);  // known, says nothing about shapes
+  void ignore(const KeyNames& key);                                 // known, says nothing about shapes
   // The key may only have `only`, or be absent: anything else isn't supported.
   void require_flag(const KeyNames& key, bool only, std::string_view why);
 

@@ -1,5 +1,5 @@
-// A model's configuration as a tree of values with their places, whatever syntax it was written in. An importer
-// parses a file into it; a family reads it through a ConfigReader.
+// A model's configuration as a tree of values with their places, whatever syntax it was written in. An
+// importer parses a file into it; a family reads it through a ConfigReader.
 //
 // Invariant: an object's keys are distinct; the tree is no deeper than its importer's bound.
 #pragma once

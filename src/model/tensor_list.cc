@@ -58,12 +58,9 @@ void TensorList::tie(std::string_view name, std::string_view alias) {
   it->tied_names.emplace_back(alias);
 }
 
-void TensorList::buffer(std::string_view name, std::vector<int64_t> shape, int64_t element_bytes,
-                        bool is_persistent) {
-  architecture_.buffers.push_back({.name = prefix_ + std::string(name),
-                                   .shape = std::move(shape),
-                                   .element_bytes = element_bytes,
-                                   .is_persistent = is_persistent});
+BufferTensor& TensorList::buffer(std::string_view name, std::vector<int64_t> shape, int64_t element_bytes) {
+  return architecture_.buffers.emplace_back(BufferTensor{
+      .name = prefix_ + std::string(name), .shape = std::move(shape), .element_bytes = element_bytes});
 }
 
 }  // namespace plimsoll

@@ -1,10 +1,9 @@
 // Writes an Architecture's parameter and buffer tensors in order, with names relative to the current layer.
 //
 //   TensorList list(architecture);
-//   list.embedding("model.embed_tokens", vocab, hidden);             // "model.embed_tokens.weight" [vocab, hidden]
-//   list.begin_layer("model.layers", 0);
-//   list.linear("self_attn.q_proj", query_rows, hidden, /*has_bias=*/false);  // [query_rows, hidden]
-//   list.end_layers();
+//   list.embedding("model.embed_tokens", vocab, hidden);             // "model.embed_tokens.weight" [vocab,
+//   hidden] list.begin_layer("model.layers", 0); list.linear("self_attn.q_proj", query_rows, hidden,
+//   /*has_bias=*/false);  // [query_rows, hidden] list.end_layers();
 #pragma once
 
 #include <initializer_list>
@@ -42,9 +41,8 @@ class TensorList {
   void norm(std::string_view name, Extent width, const Norm& norm);
   // `alias` becomes a second name of the parameter `name`. REQUIRES that it is there.
   void tie(std::string_view name, std::string_view alias);
-  // A buffer; its shape doesn't count as parameters.
-  void buffer(std::string_view name, std::vector<int64_t> shape, int64_t element_bytes,
-              bool is_persistent = false);
+  // A buffer that a checkpoint doesn't have.
+  BufferTensor& buffer(std::string_view name, std::vector<int64_t> shape, int64_t element_bytes);
 
  private:
   Architecture& architecture_;

@@ -66,8 +66,7 @@ class LineCounter {
 // Builds the tree; the parser calls it in the text's order. Returning false stops the parser.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(std::string_view text, std::string file)
-      : text_(text), file_(std::move(file)), lines_(text) {}
+  TreeBuilder(std::string_view text, std::string file) : text_(text), file_(std::move(file)), lines_(text) {}
 
   size_t consumed = 0;  // characters that the parser has read
   ConfigValue root;
@@ -102,8 +101,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& problem) override {
-    std::string what = problem.what();  // "[json.exception...] parse error at line 1, column 2: syntax error ..."
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception& problem) override {
+    std::string what =
+        problem.what();  // "[json.exception...] parse error at line 1, column 2: syntax error ..."
     const size_t start = what.find(": ");
     if (start != std::string::npos) what = what.substr(start + 2);
     const bool is_cut = position > text_.size() || what.find("unexpected end of input") != std::string::npos;
@@ -149,17 +150,17 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool check_duplicates(const ConfigValue::Object& object) {
     std::vector<size_t> order(object.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return std::tie(object[a].key, a) < std::tie(object[b].key, b);
-    });
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return std::tie(object[a].key, a) < std::tie(object[b].key, b); });
     for (size_t i = 1; i < order.size(); ++i) {
       const ConfigMember& first = object[order[i - 1]];
       const ConfigMember& second = object[order[i]];
       if (first.key != second.key) continue;
-      error = Error{.position = {.file = file_, .key = second.key, .line = second.line, .column = second.column},
-                    .message = fmt::format("is there twice, first in line {}", first.line),
-                    .expected = "every key once",
-                    .hint = "remove the one that isn't meant"};
+      error =
+          Error{.position = {.file = file_, .key = second.key, .line = second.line, .column = second.column},
+                .message = fmt::format("is there twice, first in line {}", first.line),
+                .expected = "every key once",
+                .hint = "remove the one that isn't meant"};
       return false;
     }
     return true;
@@ -176,7 +177,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   std::string_view text_;
   std::string file_;
   LineCounter lines_;
-  std::vector<ConfigValue*> open_;  // innermost last; each is the last child of the one before, so it stays put
+  std::vector<ConfigValue*>
+      open_;  // innermost last; each is the last child of the one before, so it stays put
   size_t values_ = 0;
 };
 
@@ -187,9 +189,10 @@ Result<ConfigValue::Object> parse_json_object(std::string_view text, const std::
     return fail({.position = {.file = file}, .message = "is empty", .expected = "a JSON object"});
   }
   if (text.size() > kMaxConfigBytes) {
-    return fail({.position = {.file = file},
-                 .message = fmt::format("is {} bytes long", with_thousands(static_cast<int64_t>(text.size()))),
-                 .expected = "a model's configuration, at most 16 MiB"});
+    return fail(
+        {.position = {.file = file},
+         .message = fmt::format("is {} bytes long", with_thousands(static_cast<int64_t>(text.size()))),
+         .expected = "a model's configuration, at most 16 MiB"});
   }
   TreeBuilder builder(text, file);
   const CountingIterator begin{text.data(), &builder.consumed};

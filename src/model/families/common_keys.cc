@@ -8,7 +8,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::array<std::string_view, 8> kRopeTypes = {"default", "linear", "dynamic",      "llama3",
+constexpr std::array<std::string_view, 8> kRopeTypes = {"default", "linear",   "dynamic",      "llama3",
                                                         "yarn",    "longrope", "proportional", "su"};
 constexpr std::array<std::pair<std::string_view, Activation>, 12> kActivations = {{
     {"silu", Activation::kSilu},
@@ -25,8 +25,8 @@ constexpr std::array<std::pair<std::string_view, Activation>, 12> kActivations =
     {"gelu_accurate", Activation::kGeluNew},
 }};
 
-// The object that holds the rotary settings: rope_scaling (older) or rope_parameters; where it is one per layer
-// type, the full layers' one.
+// The object that holds the rotary settings: rope_scaling (older) or rope_parameters; where it is one per
+// layer type, the full layers' one.
 const ConfigValue::Object* rotary_settings(ConfigReader& config, std::string& prefix) {
   const char* key = config.has("rope_scaling") ? "rope_scaling" : "rope_parameters";
   config.ignore({"rope_scaling", "rope_parameters"});
@@ -57,13 +57,15 @@ void read_rope_type(ConfigReader& nested, Architecture& a) {
 void check_heads(ConfigReader& config, const Architecture& a, const Attention& attention, bool divides_hidden,
                  std::string_view key) {
   if (divides_hidden && a.hidden % attention.heads != 0) {
-    config.contradiction(key, fmt::format("is {}, which doesn't divide hidden_size {}", attention.heads, a.hidden),
+    config.contradiction(key,
+                         fmt::format("is {}, which doesn't divide hidden_size {}", attention.heads, a.hidden),
                          "a divisor of hidden_size, or a head_dim");
   }
   if (attention.heads % attention.kv_heads != 0) {
-    config.contradiction("num_key_value_heads",
-                         fmt::format("is {}, which doesn't divide {} {}", attention.kv_heads, key, attention.heads),
-                         "a divisor of the number of heads");
+    config.contradiction(
+        "num_key_value_heads",
+        fmt::format("is {}, which doesn't divide {} {}", attention.kv_heads, key, attention.heads),
+        "a divisor of the number of heads");
   }
 }
 
@@ -106,7 +108,8 @@ Attention read_equal_heads(ConfigReader& config, const Architecture& a, const Ke
   return attention;
 }
 
-void read_rotary(ConfigReader& config, Architecture& a, Attention& attention, const RotaryDefaults& defaults) {
+void read_rotary(ConfigReader& config, Architecture& a, Attention& attention,
+                 const RotaryDefaults& defaults) {
   a.position = PositionKind::kRotary;
   a.rope_theta = config.number(defaults.theta_key, defaults.theta);
   double part = config.number(defaults.part_key, defaults.part);
@@ -124,9 +127,10 @@ void read_rotary(ConfigReader& config, Architecture& a, Attention& attention, co
   }
   attention.rotary_dim = static_cast<int64_t>(static_cast<double>(attention.head_dim) * part);
   if (attention.rotary_dim == attention.head_dim && attention.head_dim % 2 != 0) {
-    config.contradiction(config.has("head_dim") ? "head_dim" : "num_attention_heads",
-                         fmt::format("gives heads of {}, which rotary positions can't split in two", attention.head_dim),
-                         "an even head_dim");
+    config.contradiction(
+        config.has("head_dim") ? "head_dim" : "num_attention_heads",
+        fmt::format("gives heads of {}, which rotary positions can't split in two", attention.head_dim),
+        "an even head_dim");
   }
 }
 
@@ -144,6 +148,31 @@ Activation read_activation(ConfigReader& config, const KeyNames& key, Activation
   return by_default;
 }
 
+Mlp read_gated_mlp(ConfigReader& config) {
+  return {.intermediate = config.size("intermediate_size", kMaxIntermediate),
+          .is_gated = true,
+          .activation = read_activation(config, "hidden_act", Activation::kSilu)};
+}
+
+Moe read_moe(ConfigReader& config, const KeyNames& experts, const KeyNames& width,
+             const KeyNames& per_token) {
+  Moe moe{.experts = config.size(experts, kMaxExperts),
+          .experts_per_token = config.size(per_token, kMaxExperts),
+          .expert_intermediate = config.size(width, kMaxIntermediate),
+          .activation = read_activation(config, "hidden_act", Activation::kSilu)};
+  if (moe.experts_per_token > moe.experts) {
+    config.contradiction(per_token.names.front(),
+                         fmt::format("is {}, but there are {} experts", moe.experts_per_token, moe.experts),
+                         "at most the number of experts");
+  }
+  return moe;
+}
+
+void set_biases(Attention& attention, bool inputs, bool output) {
+  attention.query_bias = attention.key_bias = attention.value_bias = inputs;
+  attention.output_bias = output;
+}
+
 void read_layers(ConfigReader& config, Architecture& a, const Layer& layer, const KeyNames& key) {
   a.layers.assign(static_cast<size_t>(config.size(key, kMaxLayers)), layer);
 }
@@ -152,7 +181,8 @@ void read_layer_types(ConfigReader& config, Architecture& a, std::optional<int64
                       const std::function<bool(size_t)>& is_sliding_by_default) {
   const auto types = config.texts("layer_types");
   if (types && types->size() != a.layers.size()) {
-    config.contradiction("layer_types", fmt::format("has {} entries for {} layers", types->size(), a.layers.size()),
+    config.contradiction("layer_types",
+                         fmt::format("has {} entries for {} layers", types->size(), a.layers.size()),
                          "one entry per layer");
     return;
   }

@@ -18,8 +18,12 @@ void read_sizes(ConfigReader& config, Architecture& a, bool is_tied_by_default);
 // max_position_embeddings; the default is Transformers', it shapes no tensor of a rotary model.
 void read_max_position(ConfigReader& config, Architecture& a, int64_t by_default);
 
-enum class KvHeads { kRequired, kAsHeads };             // absent num_key_value_heads
-enum class HeadDimKey { kRequired, kOptional, kNone };  // head_dim: there, hidden / heads when absent, no such key
+enum class KvHeads { kRequired, kAsHeads };  // absent num_key_value_heads
+enum class HeadDimKey {
+  kRequired,
+  kOptional,
+  kNone
+};  // head_dim: there, hidden / heads when absent, no such key
 
 // num_attention_heads, num_key_value_heads, head_dim. Divisibility is checked.
 Attention read_heads(ConfigReader& config, const Architecture& a, KvHeads kv_heads, HeadDimKey head_dim);
@@ -28,16 +32,25 @@ Attention read_equal_heads(ConfigReader& config, const Architecture& a, const Ke
 
 struct RotaryDefaults {
   double theta = 10000;
-  double part = 1;                                    // of head_dim that is rotated
+  double part = 1;  // of head_dim that is rotated
   KeyNames theta_key = "rope_theta";
   KeyNames part_key = "partial_rotary_factor";
 };
-// rope_theta, rope_scaling or rope_parameters (also one per layer type); sets a.rope_* and attention.rotary_dim.
+// rope_theta, rope_scaling or rope_parameters (also one per layer type); sets a.rope_* and
+// attention.rotary_dim.
 void read_rotary(ConfigReader& config, Architecture& a, Attention& attention,
                  const RotaryDefaults& defaults = {});
 
 // "silu", "gelu_new" ...
 Activation read_activation(ConfigReader& config, const KeyNames& key, Activation by_default);
+
+// intermediate_size, hidden_act; gated without bias.
+Mlp read_gated_mlp(ConfigReader& config);
+// The number of experts, of those that a token uses, and their width, each under its key; hidden_act.
+Moe read_moe(ConfigReader& config, const KeyNames& experts, const KeyNames& width,
+             const KeyNames& per_token = "num_experts_per_tok");
+void set_biases(Attention& attention, bool inputs,
+                bool output);  // of the q, k, v and of the output projection
 
 // num_hidden_layers equal layers; the key may have another first name.
 void read_layers(ConfigReader& config, Architecture& a, const Layer& layer,

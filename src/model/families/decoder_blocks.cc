@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace plimsoll {
 
 Extent hidden_of(const Architecture& a) { return {a.hidden, Dim::kHidden}; }
@@ -33,10 +35,21 @@ void list_decoder(Architecture& a, LayerLister layer, std::string_view final_nor
   }
 }
 
-void list_rotary_buffers(TensorList& list, std::string_view module, int64_t rotary_dim, std::string_view kind) {
+void list_rotary_buffers(TensorList& list, std::string_view module, int64_t rotary_dim,
+                         std::string_view kind) {
   for (const char* name : {"inv_freq", "original_inv_freq"}) {
     list.buffer(fmt::format("{}.{}{}", module, kind, name), {divide_up(rotary_dim, 2)}, 4);
   }
+}
+
+void list_rotary_by_layer_type(TensorList& list, const Architecture& a) {
+  const auto has = [&](bool is_sliding) {
+    return std::any_of(a.layers.begin(), a.layers.end(),
+                       [&](const Layer& layer) { return layer.attention.window.has_value() == is_sliding; });
+  };
+  const int64_t rotary_dim = a.layers.front().attention.rotary_dim;
+  if (has(false)) list_rotary_buffers(list, "model.rotary_emb", rotary_dim, "full_attention_");
+  if (has(true)) list_rotary_buffers(list, "model.rotary_emb", rotary_dim, "sliding_attention_");
 }
 
 void list_attention(TensorList& list, const Architecture& a, const Attention& attention,
@@ -67,23 +80,13 @@ void list_experts(TensorList& list, const Architecture& a, std::string_view modu
   const Extent experts{moe.experts, Dim::kExperts};
   list.expert(fmt::format("{}.gate_up_proj", module),
               {experts, {2 * moe.expert_intermediate, Dim::kFfn}, hidden_of(a)});
-  list.expert(fmt::format("{}.down_proj", module), {experts, hidden_of(a), {moe.expert_intermediate, Dim::kFfn}});
+  list.expert(fmt::format("{}.down_proj", module),
+              {experts, hidden_of(a), {moe.expert_intermediate, Dim::kFfn}});
 }
 
 void list_two_norms(TensorList& list, const Architecture& a) {
   list.norm("input_layernorm", hidden_of(a), a.norm);
   list.norm("post_attention_layernorm", hidden_of(a), a.norm);
-}
-
-int64_t prediction_layer_parameters(const Architecture& a, int64_t depth) {
-  const int last = static_cast<int>(a.layers.size()) - 1;
-  int64_t layer = 0;
-  for (const ParameterTensor& p : a.parameters) {
-    if (p.layer == last) layer = saturating_add(layer, p.elements());
-  }
-  const int64_t projection = saturating_multiply(2 * a.hidden, a.hidden);
-  const int64_t norms = 3 * a.hidden;
-  return saturating_multiply(depth, saturating_add(layer, saturating_add(projection, norms)));
 }
 
 }  // namespace plimsoll

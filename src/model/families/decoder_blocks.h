@@ -25,8 +25,12 @@ using LayerLister = void (*)(TensorList&, const Architecture&, const Layer&);
 
 // model.embed_tokens, model.layers.N (by `layer`), model.norm, lm_head (or tied). No buffers.
 void list_decoder(Architecture& a, LayerLister layer, std::string_view final_norm = "model.norm");
-// inv_freq and original_inv_freq [rotary_dim / 2] below `module`, with `kind` ("full_attention_") before each.
-void list_rotary_buffers(TensorList& list, std::string_view module, int64_t rotary_dim, std::string_view kind = "");
+// inv_freq and original_inv_freq [rotary_dim / 2] below `module`, with `kind` ("full_attention_") before
+// each.
+void list_rotary_buffers(TensorList& list, std::string_view module, int64_t rotary_dim,
+                         std::string_view kind = "");
+// One pair for full and one for sliding layers, each only where there are such layers.
+void list_rotary_by_layer_type(TensorList& list, const Architecture& a);
 
 // q_proj [heads x head_dim, hidden], k_proj, v_proj, and the output [hidden, heads x value_head_dim];
 // q_norm and k_norm after them as attention.head_norm says.
@@ -39,9 +43,5 @@ void list_gated_mlp(TensorList& list, const Architecture& a, std::string_view mo
 void list_experts(TensorList& list, const Architecture& a, std::string_view module, const Moe& moe);
 // input_layernorm, post_attention_layernorm.
 void list_two_norms(TensorList& list, const Architecture& a);
-
-// Of multi-token prediction as DeepSeek-V3's checkpoints have it: `depth` layers, each a copy of the last one
-// with two norms more, a [hidden, 2 x hidden] projection and a final norm.
-int64_t prediction_layer_parameters(const Architecture& a, int64_t depth);
 
 }  // namespace plimsoll

@@ -78,7 +78,8 @@ void read_gptj(ConfigReader& config, Architecture& a) {
   a.has_head_bias = true;
   layer.attention.rotary_dim = config.nullable_size("rotary_dim", kMaxHeadDim).value_or(a.hidden);
   if (layer.attention.rotary_dim > layer.attention.head_dim || layer.attention.rotary_dim % 2 != 0) {
-    config.contradiction("rotary_dim", "is no even part of the head", "an even number up to hidden size / heads");
+    config.contradiction("rotary_dim", "is no even part of the head",
+                         "an even number up to hidden size / heads");
   }
   read_dropouts(config, a, 0);
   read_layers(config, a, layer, {"n_layer", "num_hidden_layers"});

@@ -6,18 +6,6 @@
 namespace plimsoll {
 namespace {
 
-Mlp read_gated_mlp(ConfigReader& config, bool has_bias) {
-  return {.intermediate = config.size("intermediate_size", kMaxIntermediate),
-          .is_gated = true,
-          .has_bias = has_bias,
-          .activation = read_activation(config, "hidden_act", Activation::kSilu)};
-}
-
-void set_biases(Attention& attention, bool inputs, bool output) {
-  attention.query_bias = attention.key_bias = attention.value_bias = inputs;
-  attention.output_bias = output;
-}
-
 void read_llama(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, false);
   read_max_position(config, a, 2048);
@@ -26,7 +14,8 @@ void read_llama(ConfigReader& config, Architecture& a) {
   const bool has_bias = config.flag("attention_bias", false);
   set_biases(attention, has_bias, has_bias);
   a.attention_dropout = config.number("attention_dropout", 0);
-  const Mlp mlp = read_gated_mlp(config, config.flag("mlp_bias", false));
+  Mlp mlp = read_gated_mlp(config);
+  mlp.has_bias = config.flag("mlp_bias", false);
   read_layers(config, a, {.attention = attention, .mlp = mlp});
 }
 
@@ -47,12 +36,12 @@ void read_mistral(ConfigReader& config, Architecture& a) {
   read_rotary(config, a, attention);
   attention.window = read_window(config, 4096);
   a.attention_dropout = config.number("attention_dropout", 0);
-  read_layers(config, a, {.attention = attention, .mlp = read_gated_mlp(config, false)});
+  read_layers(config, a, {.attention = attention, .mlp = read_gated_mlp(config)});
 }
 
 // Qwen2 and Qwen3: the last layers, from max_window_layers on, may see a window.
 void read_qwen_layers(ConfigReader& config, Architecture& a, const Attention& attention) {
-  read_layers(config, a, {.attention = attention, .mlp = read_gated_mlp(config, false)});
+  read_layers(config, a, {.attention = attention, .mlp = read_gated_mlp(config)});
   const std::optional<int64_t> window = read_switched_window(config, 4096);
   const int64_t first_window = config.count("max_window_layers", 28, kMaxLayers);
   read_layer_types(config, a, window,
@@ -95,9 +84,15 @@ void list_tensors(Architecture& a) {
 
 std::vector<Family> llama_families() {
   return {
-      {.name = "granite", .class_name = "GraniteForCausalLM", .read = read_granite, .list_tensors = list_tensors},
+      {.name = "granite",
+       .class_name = "GraniteForCausalLM",
+       .read = read_granite,
+       .list_tensors = list_tensors},
       {.name = "llama", .class_name = "LlamaForCausalLM", .read = read_llama, .list_tensors = list_tensors},
-      {.name = "mistral", .class_name = "MistralForCausalLM", .read = read_mistral, .list_tensors = list_tensors},
+      {.name = "mistral",
+       .class_name = "MistralForCausalLM",
+       .read = read_mistral,
+       .list_tensors = list_tensors},
       {.name = "qwen2", .class_name = "Qwen2ForCausalLM", .read = read_qwen2, .list_tensors = list_tensors},
       {.name = "qwen3", .class_name = "Qwen3ForCausalLM", .read = read_qwen3, .list_tensors = list_tensors},
   };
