@@ -72,6 +72,7 @@ struct Moe {
   int64_t experts_per_token = 0;
   int64_t expert_intermediate = 0;
   int64_t shared_intermediate = 0;  // width of the always-active part (all shared experts together); 0: none
+  bool has_shared_bias = false;     // on the shared part's projections
   bool has_shared_gate = false;     // a sigmoid gate on the shared part (Qwen2-MoE)
   bool has_router_bias = false;     // router projection's bias (gpt_oss)
   bool has_score_correction_bias = false;  // a buffer per expert (DeepSeek-V3)

@@ -32,7 +32,7 @@ Attention read_equal_heads(ConfigReader& config, const Architecture& a, const Ke
 
 struct RotaryDefaults {
   double theta = 10000;
-  double part = 1;  // of head_dim that is rotated
+  std::optional<double> part;  // of head_dim that is rotated; empty: whole heads, and the key means nothing
   KeyNames theta_key = "rope_theta";
   KeyNames part_key = "partial_rotary_factor";
 };

@@ -52,6 +52,7 @@ void read_deepseek(ConfigReader& config, Architecture& a, int64_t max_position,
   Moe moe = read_shared_moe(config);
   moe.has_score_correction_bias = has_score_correction_bias;
   const bool has_mlp_bias = !has_score_correction_bias && config.flag("mlp_bias", false);
+  moe.has_shared_bias = has_mlp_bias;
   read_mixed_layers(config, a, {.attention = attention, .moe = moe}, has_mlp_bias);
 }
 

@@ -45,7 +45,7 @@ void read_phi3(ConfigReader& config, Architecture& a) {
   a.residual_dropout = config.number("resid_pdrop", 0);
   a.attention_dropout = config.number("attention_dropout", 0);
   Attention attention = read_heads(config, a, KvHeads::kAsHeads, HeadDimKey::kOptional);
-  read_rotary(config, a, attention);
+  read_rotary(config, a, attention, {.part = 1});
   attention.is_fused_qkv = true;
   attention.window = read_window(config);
   Mlp mlp = read_gated_mlp(config);

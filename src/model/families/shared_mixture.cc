@@ -45,7 +45,7 @@ void list_shared_mixture(TensorList& list, const Architecture& a, const Layer& l
     list.buffer("mlp.gate.e_score_correction_bias", {moe.experts}, 4).is_persistent = true;
   }
   if (moe.shared_intermediate > 0) {
-    list_gated_mlp(list, a, "mlp.shared_experts", moe.shared_intermediate, false);
+    list_gated_mlp(list, a, "mlp.shared_experts", moe.shared_intermediate, moe.has_shared_bias);
   }
 }
 
