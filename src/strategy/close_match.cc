@@ -41,8 +41,10 @@ std::optional<size_t> nearness(std::string_view word, std::string_view name) {
   const size_t part = edit_distance(last_part(word), last_part(name)) + 1;
   if (std::min(whole, part) <= 1 + word.size() / 6) return std::min(whole, part);
   const std::string_view a = last_part(word), b = last_part(name);
-  if (a.size() >= 3 && b.size() >= 3 && (a.starts_with(b) || b.starts_with(a))) return kLongestWord;
-  return std::nullopt;
+  if (a.size() < 3 || b.size() < 3 || !(a.starts_with(b) || b.starts_with(a))) return std::nullopt;
+  const bool is_same_section =
+      word.size() > a.size() && name.starts_with(word.substr(0, word.size() - a.size()));
+  return is_same_section ? kLongestWord : kLongestWord + 1;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "strategy/close_match.h"
 #include "strategy/limits.h"
@@ -142,20 +143,25 @@ std::optional<FieldValue> parsed(FieldKind kind, std::string_view text) {
   return std::nullopt;
 }
 
-// Paths of a section's fields; of all fields when there is no such section.
-std::vector<std::string> paths_near(std::string_view section) {
-  std::vector<std::string> all, near;
-  for (const Field& field : job_fields()) {
-    all.emplace_back(field.text.path);
-    if (field.section() == section) near.emplace_back(field.text.path);
-  }
-  all.emplace_back(kOverridesPath);
-  if (section == "model") near.emplace_back(kOverridesPath);
-  return near.empty() ? all : near;
+std::vector<std::string> all_paths() {
+  std::vector<std::string> paths;
+  for (const Field& field : job_fields()) paths.emplace_back(field.text.path);
+  paths.emplace_back(kOverridesPath);
+  return paths;
 }
 
-std::vector<std::string> all_paths() {
-  return paths_near("\n");  // no section has this name
+// What may stand in a section; for no section, or one that there isn't: the sections too.
+std::vector<std::string> names_in(std::string_view section) {
+  std::vector<std::string> names, sections;
+  for (const Field& field : job_fields()) {
+    if (field.section() == section) names.emplace_back(field.text.path);
+    std::string heading = fmt::format("[{}]", field.section());
+    if (!field.section().empty() && (sections.empty() || sections.back() != heading))
+      sections.push_back(std::move(heading));
+  }
+  if (section == "model") names.emplace_back(kOverridesPath);
+  if (section.empty() || names.empty()) std::ranges::move(sections, std::back_inserter(names));
+  return names;
 }
 
 }  // namespace
@@ -240,7 +246,7 @@ Error unknown_field(std::string_view path, SourcePosition position) {
   const std::string_view section = dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
   return {.position = std::move(position),
           .message = "is not a field of a job",
-          .expected = fmt::format("one of {}", fmt::join(paths_near(section), ", ")),
+          .expected = fmt::format("one of {}", fmt::join(names_in(section), ", ")),
           .hint = did_you_mean(path, all_paths())};
 }
 

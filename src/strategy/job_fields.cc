@@ -221,6 +221,34 @@ Fields batch_fields() {
   };
 }
 
+// A name says nothing of the kept ops, so these stay when the mode changes.
+Field recompute_mode() {
+  Field field = named(
+      {.path = "recompute.mode",
+       .help =
+           "activation checkpointing: every block (full, non-reentrant), blocks 0, N, 2N ... (every-N), or "
+           "selective: keeps the outputs of recompute.kept_ops",
+       .reason = "off unless asked for"},
+      recompute_names(), at(&Job::recompute), recompute_from_name,
+      [](const Recompute& recompute) { return name_of(recompute); });
+  const auto keeping_ops = [](Job& job, auto change) {
+    auto kept_ops = std::move(job.recompute.kept_ops);
+    auto done = change();
+    job.recompute.kept_ops = std::move(kept_ops);
+    return done;
+  };
+  field.set = [keeping_ops, set = field.set](Job& job, const FieldValue& value) {
+    return keeping_ops(job, [&] { return set(job, value); });
+  };
+  field.reset = [keeping_ops, reset = field.reset](Job& job) {
+    keeping_ops(job, [&] {
+      reset(job);
+      return true;
+    });
+  };
+  return field;
+}
+
 Fields step_fields() {
   return {
       named(
@@ -230,14 +258,7 @@ Fields step_fields() {
            .reason = "AdamW with foreach is PyTorch's default on a GPU"},
           optimizer_names(), at(&Job::optimizer), optimizer_from_name,
           [](const Optimizer& optimizer) { return name_of(optimizer); }),
-      named(
-          {.path = "recompute.mode",
-           .help = "activation checkpointing: every block (full, non-reentrant), blocks 0, N, 2N ... "
-                   "(every-N), or selective: keeps the outputs of recompute.kept_ops",
-           .reason = "off unless asked for"},
-          recompute_names(), at(&Job::recompute),
-          [](std::string_view name) { return recompute_from_name(name); },
-          [](const Recompute& recompute) { return name_of(recompute); }),
+      recompute_mode(),
       word_list(
           {.path = "recompute.kept_ops",
            .help = "with selective: ATen ops whose outputs are kept; sdpa means every fused attention kernel",

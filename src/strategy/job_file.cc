@@ -139,6 +139,10 @@ class JobTableReader {
 
   std::vector<Error> read(const toml::table& root) {
     for (const auto& [key, node] : root) read_entry(std::string(key.str()), node);
+    // TOML tables come in the order of their keys.
+    std::ranges::stable_sort(errors_, {}, [](const Error& error) {
+      return std::pair(error.position.line, error.position.column);
+    });
     return std::move(errors_);
   }
 

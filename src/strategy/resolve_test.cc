@@ -1,0 +1,303 @@
+#include "strategy/resolve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "strategy/job_file.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Architecture llama() {
+  Architecture a{.name = "small-llama",
+                 .family = "llama",
+                 .class_name = "LlamaForCausalLM",
+                 .vocab = 1000,
+                 .hidden = 64,
+                 .max_position = 8192,
+                 .position = PositionKind::kRotary};
+  const Attention attention{.heads = 4, .kv_heads = 2, .head_dim = 16, .value_head_dim = 16};
+  a.layers.assign(4, {.attention = attention, .mlp = Mlp{.intermediate = 128}});
+  for (const char* name :
+       {"model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight", "lm_head.weight"})
+    a.parameters.push_back({.name = name, .shape = {8, 8}});
+  return a;
+}
+
+Architecture of_family(std::string family) {
+  Architecture a = llama();
+  a.family = std::move(family);
+  return a;
+}
+
+Architecture gpt2() {
+  Architecture a = of_family("gpt2");
+  a.max_position = 1024;
+  a.position = PositionKind::kLearned;
+  a.is_tied = true;
+  return a;
+}
+
+Architecture mixtral() {
+  Architecture a = of_family("mixtral");
+  for (Layer& layer : a.layers) {
+    layer.mlp.reset();
+    layer.moe = Moe{.experts = 8, .experts_per_token = 2};
+  }
+  return a;
+}
+
+Job job_of(std::initializer_list<std::string_view> settings) {
+  Job job;
+  for (const std::string_view setting : settings)
+    if (const auto done = apply_setting(job, setting); !done) ADD_FAILURE() << done.error().to_text();
+  return job;
+}
+
+Result<ResolvedJob> resolved(std::initializer_list<std::string_view> settings,
+                             const Architecture& a = llama(),
+                             const GpuFacts& gpu = {.name = "h100-80gb", .compute_capability = 90}) {
+  return resolve(job_of(settings), a, gpu);
+}
+
+std::string error_of(std::initializer_list<std::string_view> settings, const Architecture& a = llama(),
+                     const GpuFacts& gpu = {.name = "h100-80gb", .compute_capability = 90}) {
+  const auto result = resolved(settings, a, gpu);
+  return result ? "no error" : result.error().to_text();
+}
+
+std::vector<std::string> assumed(const ResolvedJob& job) {
+  std::vector<std::string> texts;
+  for (const Assumption& assumption : job.assumed) texts.push_back(assumption.to_text());
+  return texts;
+}
+
+TEST(Resolve, OneGpuHasNoSharding) {
+  const auto job = resolved({});
+  ASSERT_TRUE(job) << job.error().to_text();
+  EXPECT_EQ(job->mesh, Mesh{});
+  EXPECT_EQ(job->engine, DataParallelEngine::kNone);
+  EXPECT_EQ(job->precision, Precision::kBFloat16);
+  EXPECT_EQ(job->batch, (Batch{.sequence = 4096, .micro_batch = 1, .accumulation = 1, .global_batch = 1}));
+  EXPECT_EQ(job->optimizer, Optimizer{});
+  EXPECT_EQ(job->attention, AttentionImplementation::kSdpa);
+  EXPECT_EQ(job->matmul_dtype(), DType::kBFloat16);
+  EXPECT_TRUE(job->notes.empty());
+}
+
+TEST(Resolve, MoreGpusShardOverAll) {
+  const auto job = resolved({"hardware.gpus=16"});
+  ASSERT_TRUE(job) << job.error().to_text();
+  EXPECT_EQ(job->mesh, (Mesh{.world = 16, .data = 16, .replicate = 1, .shard = 16, .gpus_per_node = 8}));
+  EXPECT_EQ(job->engine, DataParallelEngine::kFsdp2);
+  EXPECT_EQ(job->precision, Precision::kFloat32);
+  EXPECT_EQ(job->fsdp2.param_dtype, DType::kBFloat16);
+  EXPECT_EQ(job->fsdp2.reduce_dtype, DType::kFloat32);
+  EXPECT_EQ(job->matmul_dtype(), DType::kBFloat16);
+  EXPECT_EQ(job->batch.global_batch, 16);
+}
+
+TEST(Resolve, EveryDefaultIsAssumedWithItsReason) {
+  const auto job = resolved({"batch.micro_batch=2", "loop.save=true"});
+  const auto texts = assumed(*job);
+  EXPECT_THAT(texts, Contains("precision = bf16 (a model is loaded in the dtype it is published in)"));
+  EXPECT_THAT(texts, Contains("batch.sequence = 4096 (a usual length)"));
+  EXPECT_THAT(texts, Contains("optimizer.name = adamw (AdamW with foreach is PyTorch's default on a GPU)"));
+  EXPECT_THAT(texts, Contains("loop.clip_max_norm = none (the plain training loop)"));
+  EXPECT_THAT(texts, Not(Contains(HasSubstr("batch.micro_batch"))));
+  EXPECT_THAT(texts, Not(Contains(HasSubstr("loop.save"))));
+  EXPECT_THAT(texts, Not(Contains(HasSubstr("fsdp2."))));
+  EXPECT_THAT(texts, Not(Contains(HasSubstr("experts."))));
+  EXPECT_THAT(assumed(*resolved({"hardware.gpus=8"})),
+              Contains(HasSubstr("fsdp2.reshard_after_forward = true")));
+}
+
+TEST(Resolve, SequenceIsLimitedByTheModel) {
+  EXPECT_EQ(resolved({}, gpt2())->batch.sequence, 1024);
+  EXPECT_THAT(assumed(*resolved({}, gpt2())),
+              Contains("batch.sequence = 1024 (the model's limit, lower than 4096)"));
+  EXPECT_EQ(error_of({"batch.sequence=2048"}, gpt2()),
+            "key \"batch.sequence\": 2048 is longer than the 1024 learned positions of small-llama\n"
+            "  expected: at most 1024");
+  EXPECT_THAT(resolved({"batch.sequence=16384"})->notes,
+              ElementsAre(HasSubstr("longer than the 8192 positions")));
+}
+
+TEST(Resolve, DegreesMustDivideTheGpus) {
+  EXPECT_THAT(error_of({"hardware.gpus=8", "parallel.tensor=3"}),
+              AllOf(HasSubstr("8 is not a multiple of tensor 3 x pipeline 1 x context 1 = 3"),
+                    HasSubstr("tensor parallelism of degree 3 is not supported yet")));
+  EXPECT_THAT(error_of({"hardware.gpus=8", "parallel.data=4"}),
+              HasSubstr("8 is not data 4 x tensor 1 x pipeline 1 x context 1 = 4"));
+  EXPECT_THAT(error_of({"parallel.sequence=true"}), HasSubstr("sequence parallelism is not supported"));
+  EXPECT_THAT(error_of({"framework=megatron"}),
+              HasSubstr("megatron is not supported yet\n  expected: pytorch"));
+}
+
+TEST(Resolve, Nodes) {
+  EXPECT_EQ(resolved({"hardware.gpus=3"})->mesh.gpus_per_node, 3);
+  EXPECT_EQ(resolved({"hardware.gpus=12"})->mesh.gpus_per_node, 6);
+  EXPECT_EQ(resolved({"hardware.gpus=4", "hardware.gpus_per_node=8"})->mesh.gpus_per_node, 4);
+  EXPECT_THAT(error_of({"hardware.gpus=12", "hardware.gpus_per_node=8"}),
+              HasSubstr("12 is not a multiple of hardware.gpus_per_node 8"));
+}
+
+TEST(Resolve, GlobalBatchFollowsOrIsChecked) {
+  EXPECT_EQ(resolved({"hardware.gpus=8", "batch.global_batch=96", "batch.micro_batch=3"})->batch.accumulation,
+            4);
+  EXPECT_EQ(resolved({"hardware.gpus=8", "batch.global_batch=96", "batch.accumulation=4"})->batch.micro_batch,
+            3);
+  EXPECT_EQ(resolved({"hardware.gpus=8", "batch.accumulation=4"})->batch.global_batch, 32);
+  EXPECT_THAT(error_of({"hardware.gpus=8", "batch.global_batch=100", "batch.micro_batch=3"}),
+              HasSubstr("100 is not a multiple of micro_batch 3 x data-parallel ranks 8 = 24"));
+  EXPECT_THAT(error_of({"hardware.gpus=8", "batch.global_batch=100", "batch.accumulation=5"}),
+              HasSubstr("100 is not a multiple of accumulation 5 x data-parallel ranks 8 = 40"));
+  EXPECT_THAT(error_of({"batch.global_batch=8", "batch.accumulation=2", "batch.micro_batch=2"}),
+              HasSubstr("8 is not micro_batch 2 x accumulation 2 x data-parallel ranks 1 = 4"));
+  EXPECT_THAT(error_of({"batch.global_batch=1", "batch.micro_batch=2"}), HasSubstr("1 is not a multiple of"));
+  EXPECT_THAT(error_of({"batch.micro_batch=1048576", "batch.sequence=134217728"}),
+              HasSubstr("micro_batch 1048576 x sequence 134217728 = 140737488355328 tokens"));
+}
+
+TEST(Resolve, EnginesNeedTheirRanks) {
+  EXPECT_THAT(error_of({"parallel.engine=none", "hardware.gpus=8"}), HasSubstr("8 data-parallel ranks"));
+  EXPECT_THAT(error_of({"parallel.engine=ddp"}), HasSubstr("over a single data-parallel rank"));
+  EXPECT_EQ(resolved({"parallel.engine=ddp", "hardware.gpus=2"})->mesh.replicate, 2);
+  EXPECT_EQ(resolved({"parallel.engine=ddp", "hardware.gpus=2"})->precision, Precision::kBFloat16);
+}
+
+TEST(Resolve, HybridSharding) {
+  const auto job = resolved({"hardware.gpus=16", "fsdp2.replicate=2"});
+  EXPECT_EQ(job->mesh.replicate, 2);
+  EXPECT_EQ(job->mesh.shard, 8);
+  EXPECT_THAT(error_of({"hardware.gpus=16", "fsdp2.replicate=3"}),
+              HasSubstr("3 does not divide the 16 data-parallel ranks"));
+  EXPECT_THAT(error_of({"hardware.gpus=16", "fsdp2.replicate=16"}), HasSubstr("leave nothing to shard"));
+  EXPECT_THAT(error_of({"hardware.gpus=2", "fsdp2.split_head=true"}, gpt2()), HasSubstr("are tied"));
+}
+
+TEST(Resolve, OptionsWithoutEffectAreContradictions) {
+  EXPECT_EQ(error_of({"fsdp2.cpu_offload=true"}),
+            "key \"fsdp2.cpu_offload\": true has no effect in this job\n  expected: parallel.engine = fsdp2");
+  EXPECT_THAT(error_of({"loss.chunks=4"}), HasSubstr("loss.path = chunked"));
+  EXPECT_THAT(error_of({"recompute.kept_ops=mm"}), HasSubstr("recompute.mode = selective"));
+  EXPECT_THAT(error_of({"attention.implementation=eager", "attention.sdpa_backend=math"}),
+              HasSubstr("attention.implementation = sdpa"));
+  EXPECT_THAT(error_of({"experts.implementation=grouped_mm"}), HasSubstr("a model with experts"));
+  EXPECT_THAT(error_of({"optimizer.name=none", "loop.clip_max_norm=1"}), HasSubstr("an optimizer step"));
+  EXPECT_THAT(resolved({"loop.no_sync=true"})->notes,
+              ElementsAre(HasSubstr("loop.no_sync has no effect here")));
+  EXPECT_THAT(resolved({"ddp.bucket_cap_mb=25"})->notes,
+              ElementsAre(HasSubstr("ddp.bucket_cap_mb has no effect")));
+}
+
+TEST(Resolve, AttentionIsTheModelClassesOwn) {
+  for (const char* family : {"bloom", "gemma2", "gpt_oss"}) {
+    const Architecture a = of_family(family);
+    EXPECT_EQ(resolved({}, a)->attention, AttentionImplementation::kEager) << family;
+    EXPECT_THAT(error_of({"attention.implementation=sdpa"}, a), HasSubstr("has no sdpa in Transformers"));
+  }
+  EXPECT_THAT(error_of({"attention.implementation=flash_attention_2"}, of_family("llama4_text")),
+              HasSubstr("llama4_text has no flash_attention_2 in Transformers\n  expected: sdpa or eager"));
+}
+
+TEST(Resolve, FlashKernelsHaveConditions) {
+  EXPECT_EQ(resolved({"attention.implementation=flash-attention-2"})->attention,
+            AttentionImplementation::kFlashAttention2);
+  EXPECT_THAT(error_of({"attention.implementation=flash_attention_2", "precision=fp32"}),
+              HasSubstr("flash_attention_2 computes in bf16 and fp16 only, this job's attention in fp32"));
+  EXPECT_THAT(error_of({"attention.sdpa_backend=flash", "precision=fp32"}),
+              HasSubstr("sdpa's flash backend"));
+  EXPECT_EQ(error_of({"attention.sdpa_backend=flash", "precision=amp-fp16"}), "no error");
+  EXPECT_THAT(error_of({"attention.sdpa_backend=flash", "precision=fp16"}, llama(),
+                       {.name = "t4", .compute_capability = 75}),
+              HasSubstr("does not run on t4 (sm_75)"));
+  Architecture wide = llama();
+  for (Layer& layer : wide.layers) layer.attention.head_dim = 512;
+  EXPECT_THAT(error_of({"attention.implementation=flash_attention_2"}, wide),
+              HasSubstr("no kernel for head_dim 512"));
+}
+
+TEST(Resolve, Experts) {
+  EXPECT_EQ(resolved({}, mixtral())->experts, ExpertsImplementation::kGroupedMm);
+  EXPECT_THAT(error_of({"precision=amp-bf16"}, mixtral()),
+              HasSubstr("amp-bf16 with experts is not supported"));
+  EXPECT_THAT(error_of({"experts.implementation=eager"}, mixtral()), HasSubstr("depend on the routing"));
+  EXPECT_THAT(resolved({"precision=fp32"}, mixtral())->notes, ElementsAre(HasSubstr("grouped_mm in fp32")));
+}
+
+TEST(Resolve, OptimizerStep) {
+  EXPECT_THAT(error_of({"optimizer.name=sgd-fused"}), HasSubstr("no shape function of fused SGD"));
+  EXPECT_EQ(resolved({"hardware.gpus=8", "fsdp2.cpu_offload=true"})->optimizer.implementation,
+            OptimizerImplementation::kForLoop);
+  EXPECT_EQ(resolved({"hardware.gpus=8", "fsdp2.cpu_offload=true", "optimizer.name=adamw"})
+                ->optimizer.implementation,
+            OptimizerImplementation::kForeach);
+}
+
+TEST(Resolve, Recompute) {
+  EXPECT_THAT(error_of({"recompute.mode=selective", "recompute.kept_ops=mm,add_mm"}),
+              AllOf(HasSubstr("\"add_mm\" is not an op"), HasSubstr("did you mean addmm or")));
+  EXPECT_THAT(resolved({"recompute.mode=every-9"})->notes,
+              ElementsAre(HasSubstr("only the first of 4 blocks")));
+  EXPECT_THAT(resolved({"recompute.mode=full", "loop.use_cache=config"})->notes,
+              ElementsAre(HasSubstr("use_cache")));
+}
+
+TEST(Resolve, LossAndTask) {
+  Architecture bert = of_family("bert");
+  bert.task = Task::kMaskedLm;
+  EXPECT_THAT(error_of({"loss.path=fused-linear"}, bert), HasSubstr("needs a causal language model"));
+  EXPECT_THAT(error_of({"model.task=masked-lm"}), HasSubstr("masked-lm is not what LlamaForCausalLM is"));
+  EXPECT_THAT(error_of({"loss.path=chunked", "loss.chunks=100", "batch.sequence=10"}),
+              HasSubstr("100 pieces of micro_batch 1 x sequence 10 = 10 tokens"));
+}
+
+TEST(Resolve, Trainable) {
+  EXPECT_EQ(error_of({"loop.trainable=q_proj|v_proj"}), "no error");
+  EXPECT_THAT(error_of({"loop.trainable=lora"}), HasSubstr("\"lora\" matches none of 3 parameters"));
+  EXPECT_THAT(error_of({"loop.trainable=("}), HasSubstr("is not a regular expression"));
+  EXPECT_THAT(error_of({"loop.trainable=(.*)*(.*)*(.*)*x"}), HasSubstr("matches none"));
+}
+
+TEST(Resolve, AllocatorConfiguration) {
+  EXPECT_EQ(error_of({"allocator.configuration=roundup_power2_divisions:[256:1,>:4], max_split_size_mb:128"}),
+            "no error");
+  EXPECT_THAT(error_of({"allocator.configuration=expandable_segments"}), HasSubstr("is not KEY:VALUE"));
+  EXPECT_THAT(resolved({"allocator.configuration=page_size:1g"})->notes,
+              ElementsAre(HasSubstr("not applied")));
+}
+
+TEST(Resolve, AllContradictionsAreReportedTogether) {
+  EXPECT_THAT(
+      error_of({"hardware.gpus=8", "parallel.tensor=3", "batch.global_batch=7", "optimizer.name=sgd-fused",
+                "attention.implementation=flash_attention_2", "fsdp2.param_dtype=fp32"}),
+      AllOf(HasSubstr("5 contradictions in the job"), HasSubstr("\n  5. ")));
+}
+
+TEST(Resolve, JobsMadeByHandAreCheckedToo) {
+  Job job;
+  job.parallel.tensor = 0;
+  job.batch.sequence = -5;
+  const auto result = resolve(job, llama(), {});
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().to_text(), AllOf(HasSubstr("2 values of the job are out of range"),
+                                              HasSubstr("key \"batch.sequence\": -5 is out of range")));
+}
+
+TEST(Resolve, ComputeCapability) {
+  EXPECT_EQ(compute_capability_of("sm_90"), 90);
+  EXPECT_EQ(compute_capability_of("sm_100a"), 100);
+  EXPECT_EQ(compute_capability_of("gfx942"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace plimsoll
