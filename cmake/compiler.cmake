@@ -6,7 +6,7 @@ set(PLIMSOLL_CHECKED_CLANG 16)
 string(REGEX MATCH "^[0-9]+" compiler_major "${CMAKE_CXX_COMPILER_VERSION}")
 set(warnings -Wall -Wextra -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND warnings -Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds)  # false positives of GCC 12 in the standard library
+  list(APPEND warnings -Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)  # false ones of GCC 12
   if(compiler_major EQUAL PLIMSOLL_CHECKED_GCC)
     list(APPEND warnings -Werror)
   endif()
