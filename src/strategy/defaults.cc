@@ -70,6 +70,8 @@ void decide_engine(const Job& job, ResolvedJob& resolved) {
   const int64_t replicate = std::clamp<int64_t>(job.fsdp2.replicate, 1, mesh.data);
   mesh.replicate = resolved.engine == DataParallelEngine::kFsdp2 ? replicate : mesh.data;
   mesh.shard = std::max<int64_t>(1, mesh.data / mesh.replicate);
+  auto& root_reshard = resolved.fsdp2.root_reshard_after_forward;
+  root_reshard = job.fsdp2.reshard_after_forward && root_reshard.value_or(false);
 }
 
 void decide_precision(const Job& job, ResolvedJob& resolved) {

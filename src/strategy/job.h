@@ -92,11 +92,12 @@ struct Fsdp2Settings {
   std::optional<DType> output_dtype;
   bool cast_forward_inputs = true;
   bool reshard_after_forward = true;
-  std::optional<bool> root_reshard_after_forward;  // empty: PyTorch's default, the root stays gathered
-  bool split_head = false;                         // embedding and head are units of their own
-  int64_t replicate = 1;                           // HSDP: mesh (replicate, data / replicate)
-  bool cpu_offload = false;                        // CPUOffloadPolicy: shards, gradients, states on the host
-  bool pin_memory = true;                          // of the offloaded shards
+  std::optional<bool>
+      root_reshard_after_forward;  // empty: false, the root stays gathered; resolved: always there
+  bool split_head = false;         // embedding and head are units of their own
+  int64_t replicate = 1;           // HSDP: mesh (replicate, data / replicate)
+  bool cpu_offload = false;        // CPUOffloadPolicy: shards, gradients, states on the host
+  bool pin_memory = true;          // of the offloaded shards
 
   bool operator==(const Fsdp2Settings&) const = default;
 };
