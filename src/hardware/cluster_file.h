@@ -1,0 +1,16 @@
+// The catalog's file format for a node and a cluster of such nodes: data/clusters/<name>.toml, described in
+// data/clusters/README.md.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "base/result.h"
+#include "hardware/cluster.h"
+
+namespace plimsoll {
+
+Result<Cluster> parse_cluster(std::string_view text, std::string file);
+Result<Cluster> read_cluster(const std::filesystem::path& path);
+
+}  // namespace plimsoll
