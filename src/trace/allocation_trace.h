@@ -12,6 +12,7 @@
 //   recorder.set_stack(trace.add_stack({{.name = "aten::mm", .filename = "layers.0.mlp", .line = 0}}));
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -83,10 +84,22 @@ struct TraceSegment {
   friend bool operator==(const TraceSegment&, const TraceSegment&) = default;
 };
 
+// The allocator's settings as a snapshot shows them.
+struct RecordedSettings {
+  std::string text;                     // PYTORCH_ALLOC_CONF
+  std::optional<Bytes> max_split_size;  // empty: no limit
+  double garbage_collection_threshold = 0;
+  bool expandable_segments = false;
+  std::array<uint64_t, 16> roundup_power2_divisions{};  // of the intervals from 1 MiB to 32 GiB
+
+  friend bool operator==(const RecordedSettings&, const RecordedSettings&) = default;
+};
+
 struct AllocationTrace {
   int device = 0;
   std::vector<AllocationEvent> events;
   std::vector<TraceSegment> segments;
+  RecordedSettings settings;
   std::vector<std::vector<StackFrame>> stacks;  // innermost frame first
 
   StackId add_stack(std::vector<StackFrame> frames);

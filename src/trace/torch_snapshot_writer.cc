@@ -1,0 +1,202 @@
+#include "trace/torch_snapshot_writer.h"
+
+#include <unordered_map>
+
+#include "trace/pickle_writer.h"
+
+namespace plimsoll {
+namespace {
+
+std::string_view name_of(AllocationAction action) {
+  switch (action) {
+    case AllocationAction::kAlloc:
+      return "alloc";
+    case AllocationAction::kFreeRequested:
+      return "free_requested";
+    case AllocationAction::kFreeCompleted:
+      return "free_completed";
+    case AllocationAction::kSegmentAlloc:
+      return "segment_alloc";
+    case AllocationAction::kSegmentFree:
+      return "segment_free";
+    case AllocationAction::kSegmentMap:
+      return "segment_map";
+    case AllocationAction::kSegmentUnmap:
+      return "segment_unmap";
+    case AllocationAction::kOutOfMemory:
+      return "oom";
+    case AllocationAction::kSnapshot:
+      return "snapshot";
+    case AllocationAction::kUserDefined:
+      return "user_defined";
+  }
+  return "";
+}
+
+std::string_view name_of(BlockState state) {
+  switch (state) {
+    case BlockState::kAllocated:
+      return "active_allocated";
+    case BlockState::kPendingFree:
+      return "active_pending_free";
+    case BlockState::kFree:
+      return "inactive";
+  }
+  return "";
+}
+
+class SnapshotWriter {
+ public:
+  SnapshotWriter(const AllocationTrace& trace, std::ostream& out) : trace_(trace), pickle_(out) {}
+
+  void write() {
+    pickle_.begin_dict();
+    write_segments();
+    write_traces();
+    write_settings();
+    pickle_.key("external_annotations");
+    pickle_.begin_list();
+    pickle_.end_list();
+    pickle_.end_dict();
+    pickle_.finish();
+  }
+
+ private:
+  void item(std::string_view key, Bytes value) { item(key, value.value); }
+  void item(std::string_view key, int64_t value) {
+    pickle_.key(key);
+    pickle_.integer(value);
+  }
+  void item(std::string_view key, uint64_t value) {
+    pickle_.key(key);
+    pickle_.unsigned_integer(value);
+  }
+  void item(std::string_view key, std::string_view value) {
+    pickle_.key(key);
+    pickle_.string(value);
+  }
+  void flag(std::string_view key, bool value) {
+    pickle_.key(key);
+    pickle_.boolean(value);
+  }
+
+  // The same stack is the same list throughout the file.
+  void write_frames(std::optional<StackId> stack) {
+    pickle_.key("frames");
+    const bool is_known = stack && *stack < trace_.stacks.size();
+    const StackId id = is_known ? *stack : static_cast<StackId>(trace_.stacks.size());
+    const auto written = stacks_.find(id);
+    if (written != stacks_.end()) return pickle_.use(written->second);
+    pickle_.begin_list();
+    if (is_known) {
+      for (const StackFrame& frame : trace_.stacks[id]) write_frame(frame);
+    }
+    pickle_.end_list();
+    stacks_[id] = pickle_.remember();
+  }
+  void write_frame(const StackFrame& frame) {
+    pickle_.begin_dict();
+    item("name", frame.name);
+    item("filename", frame.filename);
+    item("line", int64_t{frame.line});
+    pickle_.end_dict();
+  }
+
+  void write_segments() {
+    pickle_.key("segments");
+    pickle_.begin_list();
+    for (const TraceSegment& segment : trace_.segments) write_segment(segment);
+    pickle_.end_list();
+  }
+
+  void write_segment(const TraceSegment& segment) {
+    Bytes allocated, active, requested;
+    for (const TraceBlock& block : segment.blocks) {
+      if (block.state == BlockState::kAllocated) allocated += block.bytes;
+      if (block.state != BlockState::kFree) active += block.bytes;
+      if (block.state != BlockState::kFree) requested += block.requested;
+    }
+    pickle_.begin_dict();
+    item("device", int64_t{trace_.device});
+    item("address", segment.address);
+    item("total_size", segment.bytes);
+    item("allocated_size", allocated);
+    item("active_size", active);
+    item("requested_size", requested);
+    item("stream", segment.stream);
+    item("segment_type", segment.is_large ? std::string_view("large") : "small");
+    pickle_.key("segment_pool_id");
+    pickle_.pair(0, 0);
+    flag("is_expandable", segment.is_expandable);
+    write_frames(segment.stack);
+    pickle_.key("blocks");
+    pickle_.begin_list();
+    for (const TraceBlock& block : segment.blocks) write_block(block);
+    pickle_.end_list();
+    pickle_.end_dict();
+  }
+
+  void write_block(const TraceBlock& block) {
+    pickle_.begin_dict();
+    item("address", block.address);
+    item("size", block.bytes);
+    item("requested_size", block.requested);
+    item("state", name_of(block.state));
+    write_frames(block.stack);
+    pickle_.end_dict();
+  }
+
+  void write_traces() {
+    pickle_.key("device_traces");
+    pickle_.begin_list();
+    for (int device = 0; device < trace_.device; ++device) {
+      pickle_.begin_list();
+      pickle_.end_list();
+    }
+    pickle_.begin_list();
+    for (const AllocationEvent& event : trace_.events) write_event(event);
+    pickle_.end_list();
+    pickle_.end_list();
+  }
+
+  void write_event(const AllocationEvent& event) {
+    pickle_.begin_dict();
+    item("action", name_of(event.action));
+    item(event.action == AllocationAction::kOutOfMemory ? "device_free" : "addr", event.address);
+    item("size", event.bytes);
+    item("stream", event.stream);
+    if (event.time) item("time_us", event.time->value / 1000);
+    write_frames(event.stack);
+    pickle_.end_dict();
+  }
+
+  void write_settings() {
+    const RecordedSettings& settings = trace_.settings;
+    pickle_.key("allocator_settings");
+    pickle_.begin_dict();
+    item("PYTORCH_CUDA_ALLOC_CONF", settings.text);
+    item("max_split_size", settings.max_split_size ? settings.max_split_size->value : int64_t{-1});
+    pickle_.key("garbage_collection_threshold");
+    pickle_.number(settings.garbage_collection_threshold);
+    flag("expandable_segments", settings.expandable_segments);
+    pickle_.key("roundup_power2_divisions");
+    pickle_.begin_dict();
+    for (size_t interval = 0; interval < settings.roundup_power2_divisions.size(); ++interval) {
+      item(std::to_string(uint64_t{1} << interval), settings.roundup_power2_divisions[interval]);
+    }
+    pickle_.end_dict();
+    pickle_.end_dict();
+  }
+
+  const AllocationTrace& trace_;
+  PickleWriter pickle_;
+  std::unordered_map<StackId, uint32_t> stacks_;  // to the pickle's handle
+};
+
+}  // namespace
+
+void write_torch_snapshot(const AllocationTrace& trace, std::ostream& out) {
+  SnapshotWriter(trace, out).write();
+}
+
+}  // namespace plimsoll
