@@ -8,8 +8,8 @@
 #include <cmath>
 #include <iterator>
 
-#include "strategy/close_match.h"
 #include "strategy/limits.h"
+#include "strategy/path_match.h"
 
 namespace plimsoll {
 namespace {

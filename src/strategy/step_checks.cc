@@ -6,8 +6,8 @@
 
 #include "strategy/allocator_configuration.h"
 #include "strategy/case.h"
-#include "strategy/close_match.h"
 #include "strategy/names.h"
+#include "strategy/path_match.h"
 #include "strategy/recompute_ops.h"
 #include "strategy/trainable.h"
 

@@ -5,10 +5,10 @@
 
 #include <cmath>
 
-#include "strategy/close_match.h"
 #include "strategy/field.h"
 #include "strategy/job_file.h"
 #include "strategy/names.h"
+#include "strategy/path_match.h"
 #include "strategy/resolve.h"
 
 namespace plimsoll {
@@ -81,7 +81,7 @@ RC_GTEST_PROP(JobFileLaw, AnyTextGivesAJobOrAnError, (const std::string& text)) 
   if (job) RC_ASSERT(parse_job(to_toml(*job), "again.toml") == *job);
   Job other;
   (void)apply_setting(other, text);
-  (void)close_matches(text, {"batch.sequence", "precision"});
+  (void)near_paths(text, {"batch.sequence", "precision"});
 }
 
 // A job without contradictions, with some of its batch left to resolve().

@@ -1,34 +1,20 @@
-#include "strategy/close_match.h"
+#include "strategy/path_match.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <optional>
 #include <utility>
+
+#include "hardware/name_match.h"
 
 namespace plimsoll {
 namespace {
 
 constexpr size_t kLongestWord = 64;
 constexpr size_t kMostMatches = 3;
-
-// Levenshtein distance; '-' and '_' are the same letter.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  const auto letter = [](char c) { return c == '_' ? '-' : c; };
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (letter(a[i - 1]) != letter(b[j - 1]));
-      diagonal = std::exchange(row[j], std::min({substituted, row[j] + 1, row[j - 1] + 1}));
-    }
-  }
-  return row.back();
-}
 
 std::string_view last_part(std::string_view path) {
   const auto dot = path.rfind('.');
@@ -49,12 +35,12 @@ std::optional<size_t> nearness(std::string_view word, std::string_view name) {
 
 }  // namespace
 
-std::vector<std::string> close_matches(std::string_view word, const std::vector<std::string>& names) {
-  word = word.substr(0, kLongestWord);
+std::vector<std::string> near_paths(std::string_view wanted, const std::vector<std::string>& names) {
+  const std::string word = normalized_name(wanted.substr(0, kLongestWord));
   std::vector<std::pair<size_t, size_t>> found;  // nearness, index
   if (word.empty()) return {};
   for (size_t i = 0; i < names.size(); ++i)
-    if (const auto distance = nearness(word, names[i])) found.emplace_back(*distance, i);
+    if (const auto distance = nearness(word, normalized_name(names[i]))) found.emplace_back(*distance, i);
   std::ranges::sort(found);
   if (found.size() > kMostMatches) found.resize(kMostMatches);
   std::vector<std::string> matches;
@@ -63,7 +49,7 @@ std::vector<std::string> close_matches(std::string_view word, const std::vector<
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
-  const auto matches = close_matches(word, names);
+  const auto matches = near_paths(word, names);
   if (matches.empty()) return {};
   return fmt::format("did you mean {}?", fmt::join(matches, " or "));
 }
