@@ -16,6 +16,7 @@
 #include "allocator/rounding.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "trace/allocation_trace.h"
 
 namespace plimsoll {
 
@@ -39,6 +40,9 @@ struct AllocatorSettings {
   // The size of the block for a request. REQUIRES 0 < size <= kLargestRequest.
   uint64_t round(uint64_t size) const;
 };
+
+// As a snapshot shows them; `text` is what was parsed.
+RecordedSettings to_recorded(const AllocatorSettings& settings, std::string text);
 
 // Reads "key:value,key:value". An unknown key, a value that PyTorch would refuse and a setting that isn't
 // simulated are errors. `source` names where the text comes from, e.g. the environment variable.

@@ -1,7 +1,7 @@
 // Expandable segments of CachingHeap: one range of addresses for each stream and pool, into which pages are
 // mapped as it grows.
 //
-//   [ live | free (mapped) | unmapped ..................... ]   8/9 of the range is the device's memory
+//   [ live | free (mapped) | unmapped ..................... ]   the range is 1 1/8 of the device
 //            grow: take the free block before the unmapped one and map only the pages that are missing
 //
 // Source: c10/cuda/CUDACachingAllocator.cpp (find_expandable_block, map_block, unmap_block).
@@ -13,7 +13,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr uint64_t kUnlimitedRange = uint64_t{1} << 45;  // where the device's size isn't known
+constexpr uint64_t kUnlimitedRange = uint64_t{1} << 41;  // where the device's size isn't known
 
 }  // namespace
 
@@ -74,7 +74,8 @@ uint32_t CachingHeap::new_expandable_range(const Request& request) {
   const uint64_t page =
       request.is_small ? kSmallSegment : static_cast<uint64_t>(settings_.large_segment_size.value);
   const std::optional<Bytes> total = device_->total_bytes();
-  const uint64_t wanted = total ? static_cast<uint64_t>(total->value) / 8 * 9 : kUnlimitedRange;
+  const uint64_t device = total ? static_cast<uint64_t>(total->value) : 0;
+  const uint64_t wanted = total ? device + device / 8 : std::max(kUnlimitedRange, request.size * 2);
   const uint64_t size = (wanted + page - 1) / page * page;
   if (size < request.size) return kNoBlock;
   const std::optional<uint64_t> address = device_->reserve_addresses(size);

@@ -56,7 +56,7 @@ class SimulatedDevice final : public DeviceMemory {
 
   std::optional<Bytes> available_, total_;
   uint64_t used_ = 0;
-  uint64_t next_address_ = uint64_t{0x7f} << 40;
+  uint64_t next_address_ = uint64_t{0x70} << 40;        // where Linux maps things, roughly
   std::map<uint64_t, std::vector<uint64_t>> released_;  // by size: addresses to give out again
 };
 
