@@ -70,6 +70,8 @@ constexpr std::string_view kHarmlessKeys[] = {"architectures",
                                               "cache_implementation",
                                               "language"};
 
+constexpr size_t kMostNotedKeys = 20;
+
 struct Choice {
   const Family* family = nullptr;
   const ConfigValue::Object* object = nullptr;  // the family's keys
@@ -79,7 +81,7 @@ struct Choice {
 
 std::string architecture_class(ConfigReader& config) {
   const auto classes = config.texts("architectures");
-  return classes && !classes->empty() ? classes->front() : "";
+  return classes && !classes->empty() ? shown_text(classes->front()) : "";
 }
 
 const Family* family_of_class(std::string_view class_name) {
@@ -99,21 +101,19 @@ Error missing_model_type(const ConfigValue::Object& object, const BuildOptions& 
     Error error = *config.problem("Hugging Face");
     error.expected = "one of " + supported_families();
     error.hint =
-        class_name.empty() ? "" : fmt::format("the class \"{}\" is none that is supported", class_name);
+        class_name.empty() ? "" : fmt::format("the class \"{}\" is not one that is supported", class_name);
     return error;
   }
   Architecture unused;
   family->read(config, unused);
   Error error = *config.problem(family->name);
-  if (error.position.key == "model_type") {
-    error.hint =
-        fmt::format("for {} the model_type is \"{}\"; sizes are never guessed", class_name, family->name);
-  }
+  error.hint = fmt::format("for {} the model_type is \"{}\"", class_name, family->name);
+  for (const std::string& note : unused.notes) error.hint += "; beware: " + note;
   return error;
 }
 
 Error unknown_family(ConfigReader& config, const std::string& model_type) {
-  config.wrong("model_type", fmt::format("is \"{}\", a family that isn't supported", model_type),
+  config.wrong("model_type", fmt::format("is \"{}\", a family that isn't supported", shown_text(model_type)),
                "one of " + supported_families(), "docs/add_a_model_family.md says how a family is added");
   return *config.problem(model_type);
 }
@@ -150,7 +150,12 @@ void note_unread(ConfigReader& config, const Family& family, Architecture& a) {
     a.notes.push_back("quantization_config is ignored: parameters are counted unquantized");
     config.ignore("quantization_config");
   }
-  for (const std::string& key : config.unread_keys()) {
+  const std::vector<std::string> unread = config.unread_keys();
+  if (unread.size() > kMostNotedKeys) {
+    a.notes.push_back(fmt::format("{} keys mean nothing for {} and are ignored", unread.size(), family.name));
+    return;
+  }
+  for (const std::string& key : unread) {
     a.notes.push_back(fmt::format("key \"{}\" means nothing for {} and is ignored", key, family.name));
   }
 }

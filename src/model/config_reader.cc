@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace plimsoll {
 namespace {
@@ -11,10 +12,15 @@ namespace {
 std::string shown(const ConfigValue& value) {
   if (value.is_null()) return "null";
   if (const bool* b = value.as<bool>()) return *b ? "true" : "false";
-  if (const int64_t* i = value.as<int64_t>()) return fmt::format("{}", *i);
-  if (const double* d = value.as<double>()) return fmt::format("{}", *d);
+  if (const int64_t* i = value.as<int64_t>()) {
+    return *i < std::numeric_limits<int64_t>::max() ? fmt::format("{}", *i) : "an enormous number";
+  }
+  if (const double* d = value.as<double>()) {
+    const std::string digits = fmt::format("{}", *d);
+    return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
+  }
   if (const std::string* s = value.as<std::string>()) {
-    return s->size() <= 40 ? fmt::format("the text \"{}\"", *s) : "a text";
+    return fmt::format("the text \"{}\"", shown_text(*s));
   }
   return value.as<ConfigValue::List>() != nullptr ? "a list" : "an object";
 }
@@ -237,7 +243,7 @@ std::optional<Error> ConfigReader::problem(std::string_view family) const {
 std::vector<std::string> ConfigReader::unread_keys() const {
   std::vector<std::string> keys;
   for (size_t i = 0; i < object_.size(); ++i) {
-    if (!is_read_[i] && !says_nothing(object_[i].value)) keys.push_back(prefix_ + object_[i].key);
+    if (!is_read_[i] && !says_nothing(object_[i].value)) keys.push_back(prefix_ + shown_text(object_[i].key));
   }
   return keys;
 }

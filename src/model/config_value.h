@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -33,5 +34,8 @@ struct ConfigMember {
   int line = 0;  // of the key, 1-based; 0: unknown
   int column = 0;
 };
+
+// A stranger's text as messages show it: at most 60 bytes, whole characters, control characters as '?'.
+std::string shown_text(std::string_view text);
 
 }  // namespace plimsoll

@@ -63,6 +63,19 @@ class LineCounter {
   int line_ = 1;
 };
 
+// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." from "syntax error"
+// on.
+std::string reason_of(std::string what) {
+  const size_t bracket = what.find("] ");
+  if (bracket != std::string::npos) what = what.substr(bracket + 2);
+  for (char& c : what) {
+    if (static_cast<unsigned char>(c) >= 0x80) c = '?';  // perhaps no UTF-8
+  }
+  const size_t colon = what.find(": ");
+  return what.starts_with("parse error at line") && colon != std::string::npos ? what.substr(colon + 2)
+                                                                               : what;
+}
+
 // Builds the tree; the parser calls it in the text's order. Returning false stops the parser.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -103,13 +116,9 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception& problem) override {
-    std::string what =
-        problem.what();  // "[json.exception...] parse error at line 1, column 2: syntax error ..."
-    const size_t start = what.find(": ");
-    if (start != std::string::npos) what = what.substr(start + 2);
-    const bool is_cut = position > text_.size() || what.find("unexpected end of input") != std::string::npos;
-    return refuse(position == 0 ? 0 : position - 1, is_cut ? "ends in the middle" : "isn't JSON: " + what,
-                  is_cut ? "a complete JSON object" : "");
+    if (position > text_.size()) return refuse(text_.size(), "ends in the middle", "a complete JSON object");
+    return refuse(position == 0 ? 0 : position - 1, "isn't JSON: " + reason_of(problem.what()),
+                  "strict JSON: no comments, no trailing commas, no NaN or Infinity");
   }
 
  private:
@@ -156,11 +165,13 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       const ConfigMember& first = object[order[i - 1]];
       const ConfigMember& second = object[order[i]];
       if (first.key != second.key) continue;
-      error =
-          Error{.position = {.file = file_, .key = second.key, .line = second.line, .column = second.column},
-                .message = fmt::format("is there twice, first in line {}", first.line),
-                .expected = "every key once",
-                .hint = "remove the one that isn't meant"};
+      error = Error{.position = {.file = file_,
+                                 .key = shown_text(second.key),
+                                 .line = second.line,
+                                 .column = second.column},
+                    .message = fmt::format("is there twice, first in line {}", first.line),
+                    .expected = "every key once",
+                    .hint = "remove the one that isn't meant"};
       return false;
     }
     return true;

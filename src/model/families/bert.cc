@@ -23,7 +23,7 @@ void read_encoder(ConfigReader& config, Architecture& a) {
   config.require_flag("add_cross_attention", false, "only the encoder is modelled");
   const std::string positions = config.text("position_embedding_type").value_or("absolute");
   if (positions != "absolute") {
-    config.wrong("position_embedding_type", fmt::format("is \"{}\"", positions), "absolute");
+    config.wrong("position_embedding_type", fmt::format("is \"{}\"", shown_text(positions)), "absolute");
   }
   Attention attention = read_equal_heads(config, a, "num_attention_heads");
   attention.is_causal = false;

@@ -49,7 +49,7 @@ void read_rope_type(ConfigReader& nested, Architecture& a) {
     if (type == known) a.rope_type = type == "su" ? "longrope" : type;
   }
   if (type != "su" && type != a.rope_type) {
-    nested.wrong(nested.has("rope_type") ? "rope_type" : "type", fmt::format("is \"{}\"", type),
+    nested.wrong(nested.has("rope_type") ? "rope_type" : "type", fmt::format("is \"{}\"", shown_text(type)),
                  fmt::format("one of default, linear, dynamic, llama3, yarn, longrope"));
   }
 }
@@ -69,6 +69,12 @@ void check_heads(ConfigReader& config, const Architecture& a, const Attention& a
   }
 }
 
+int64_t read_kv_heads(ConfigReader& config, Architecture& a, int64_t heads) {
+  if (const auto kv_heads = config.optional_size("num_key_value_heads", kMaxHeads)) return *kv_heads;
+  a.notes.push_back(fmt::format("num_key_value_heads is absent: {} as num_attention_heads", heads));
+  return heads;
+}
+
 }  // namespace
 
 void read_sizes(ConfigReader& config, Architecture& a, bool is_tied_by_default) {
@@ -82,14 +88,14 @@ void read_max_position(ConfigReader& config, Architecture& a, int64_t by_default
   a.max_position = config.optional_size("max_position_embeddings", kMaxPosition).value_or(by_default);
 }
 
-Attention read_heads(ConfigReader& config, const Architecture& a, KvHeads kv_heads, HeadDimKey head_dim) {
+Attention read_heads(ConfigReader& config, Architecture& a, KvHeads kv_heads, HeadDimKey head_dim) {
   Attention attention;
   attention.heads = config.size({"num_attention_heads", "n_head"}, kMaxHeads);
   attention.kv_heads = attention.heads;
   if (kv_heads == KvHeads::kRequired) {
     attention.kv_heads = config.size("num_key_value_heads", kMaxHeads);
   } else {
-    attention.kv_heads = config.optional_size("num_key_value_heads", kMaxHeads).value_or(attention.heads);
+    attention.kv_heads = read_kv_heads(config, a, attention.heads);
   }
   std::optional<int64_t> dim;
   if (head_dim == HeadDimKey::kRequired) dim = config.size("head_dim", kMaxHeadDim);
@@ -143,7 +149,8 @@ Activation read_activation(ConfigReader& config, const KeyNames& key, Activation
     known += fmt::format("{}{}", known.empty() ? "" : ", ", text);
   }
   for (std::string_view present : key.names) {
-    if (config.has(present)) config.wrong(present, fmt::format("is \"{}\"", *name), "one of " + known);
+    if (config.has(present))
+      config.wrong(present, fmt::format("is \"{}\"", shown_text(*name)), "one of " + known);
   }
   return by_default;
 }
@@ -188,7 +195,7 @@ void read_layer_types(ConfigReader& config, Architecture& a, std::optional<int64
   }
   for (size_t i = 0; i < a.layers.size(); ++i) {
     if (types && (*types)[i] != "sliding_attention" && (*types)[i] != "full_attention") {
-      config.wrong("layer_types", fmt::format("has \"{}\" for layer {}", (*types)[i], i),
+      config.wrong("layer_types", fmt::format("has \"{}\" for layer {}", shown_text((*types)[i]), i),
                    "sliding_attention or full_attention");
       return;
     }
@@ -197,16 +204,19 @@ void read_layer_types(ConfigReader& config, Architecture& a, std::optional<int64
   }
 }
 
-std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> by_default) {
-  if (config.has("sliding_window")) return config.optional_size("sliding_window", kMaxPosition);
-  return config.is_there("sliding_window") ? std::nullopt : by_default;
+std::optional<int64_t> read_window(ConfigReader& config, Architecture& a, std::optional<int64_t> by_default) {
+  const bool is_absent = !config.is_there("sliding_window");
+  const auto window = config.optional_size("sliding_window", kMaxPosition);
+  if (!is_absent || !by_default) return window;
+  a.notes.push_back(fmt::format("sliding_window is absent: {} as in Transformers", *by_default));
+  return by_default;
 }
 
-std::optional<int64_t> read_switched_window(ConfigReader& config, int64_t by_default) {
+std::optional<int64_t> read_switched_window(ConfigReader& config, Architecture& a, int64_t by_default) {
   const bool is_on = config.flag("use_sliding_window", false);
   config.ignore("sliding_window");
   if (!is_on) return std::nullopt;
-  return read_window(config, by_default);
+  return read_window(config, a, by_default);
 }
 
 }  // namespace plimsoll

@@ -26,7 +26,7 @@ enum class HeadDimKey {
 };  // head_dim: there, hidden / heads when absent, no such key
 
 // num_attention_heads, num_key_value_heads, head_dim. Divisibility is checked.
-Attention read_heads(ConfigReader& config, const Architecture& a, KvHeads kv_heads, HeadDimKey head_dim);
+Attention read_heads(ConfigReader& config, Architecture& a, KvHeads kv_heads, HeadDimKey head_dim);
 // heads under `key`, as many key and value heads, head_dim = hidden / heads.
 Attention read_equal_heads(ConfigReader& config, const Architecture& a, const KeyNames& key);
 
@@ -60,9 +60,10 @@ void read_layers(ConfigReader& config, Architecture& a, const Layer& layer,
 // REQUIRES a.layers is filled.
 void read_layer_types(ConfigReader& config, Architecture& a, std::optional<int64_t> window,
                       const std::function<bool(size_t)>& is_sliding_by_default);
-// sliding_window for every layer, if it is there and not null.
-std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> by_default = std::nullopt);
+// sliding_window; null: none, absent: the default.
+std::optional<int64_t> read_window(ConfigReader& config, Architecture& a,
+                                   std::optional<int64_t> by_default = std::nullopt);
 // Qwen: use_sliding_window switches sliding_window on.
-std::optional<int64_t> read_switched_window(ConfigReader& config, int64_t by_default);
+std::optional<int64_t> read_switched_window(ConfigReader& config, Architecture& a, int64_t by_default);
 
 }  // namespace plimsoll

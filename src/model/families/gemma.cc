@@ -63,7 +63,7 @@ void read_gemma2(ConfigReader& config, Architecture& a) {
   attention.score_softcap = read_softcap(config, "attn_logit_softcapping", 50);
   a.final_softcap = read_softcap(config, "final_logit_softcapping", 30);
   read_later_gemma(config, a, attention);
-  read_layer_types(config, a, read_window(config, 4096), [](size_t layer) { return layer % 2 == 0; });
+  read_layer_types(config, a, read_window(config, a, 4096), [](size_t layer) { return layer % 2 == 0; });
 }
 
 void read_gemma3(ConfigReader& config, Architecture& a) {
@@ -75,7 +75,7 @@ void read_gemma3(ConfigReader& config, Architecture& a) {
   read_later_gemma(config, a, attention);
   const auto pattern =
       config.optional_size({"sliding_window_pattern", "_sliding_window_pattern"}, kMaxLayers).value_or(6);
-  read_layer_types(config, a, read_window(config, 4096),
+  read_layer_types(config, a, read_window(config, a, 4096),
                    [&](size_t layer) { return (static_cast<int64_t>(layer) + 1) % pattern != 0; });
 }
 

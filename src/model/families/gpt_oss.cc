@@ -20,7 +20,7 @@ void read_gpt_oss(ConfigReader& config, Architecture& a) {
                      {"num_experts_per_tok", "experts_per_token"});
   moe.has_router_bias = moe.has_expert_bias = true;
   read_layers(config, a, {.attention = attention, .moe = moe});
-  read_layer_types(config, a, read_window(config, 128), [](size_t layer) { return layer % 2 == 0; });
+  read_layer_types(config, a, read_window(config, a, 128), [](size_t layer) { return layer % 2 == 0; });
 }
 
 // Experts lie [experts, in, out], the other way round than elsewhere.

@@ -34,7 +34,7 @@ void read_mistral(ConfigReader& config, Architecture& a) {
   read_max_position(config, a, 131072);
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
-  attention.window = read_window(config, 4096);
+  attention.window = read_window(config, a, 4096);
   a.attention_dropout = config.number("attention_dropout", 0);
   read_layers(config, a, {.attention = attention, .mlp = read_gated_mlp(config)});
 }
@@ -42,7 +42,7 @@ void read_mistral(ConfigReader& config, Architecture& a) {
 // Qwen2 and Qwen3: the last layers, from max_window_layers on, may see a window.
 void read_qwen_layers(ConfigReader& config, Architecture& a, const Attention& attention) {
   read_layers(config, a, {.attention = attention, .mlp = read_gated_mlp(config)});
-  const std::optional<int64_t> window = read_switched_window(config, 4096);
+  const std::optional<int64_t> window = read_switched_window(config, a, 4096);
   const int64_t first_window = config.count("max_window_layers", 28, kMaxLayers);
   read_layer_types(config, a, window,
                    [&](size_t layer) { return window && static_cast<int64_t>(layer) >= first_window; });

@@ -15,7 +15,7 @@ void read_mixtral(ConfigReader& config, Architecture& a) {
   read_max_position(config, a, 131072);
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention, {.theta = 1000000});
-  attention.window = read_window(config);
+  attention.window = read_window(config, a);
   a.attention_dropout = config.number("attention_dropout", 0);
   const Moe moe = read_moe(config, {"num_local_experts", "num_experts"}, "intermediate_size");
   read_layers(config, a, {.attention = attention, .moe = moe});
@@ -61,7 +61,7 @@ void read_qwen2_moe(ConfigReader& config, Architecture& a) {
   moe.shared_intermediate = config.size("shared_expert_intermediate_size", kMaxIntermediate);
   moe.has_shared_gate = true;
   read_sparse_layers(config, a, attention, moe);
-  const std::optional<int64_t> window = read_switched_window(config, 4096);
+  const std::optional<int64_t> window = read_switched_window(config, a, 4096);
   const int64_t windows_end = config.count("max_window_layers", 28, kMaxLayers);
   read_layer_types(config, a, window, [&](size_t layer) {
     return window && layer % 2 == 0 && static_cast<int64_t>(layer) < windows_end;
@@ -76,7 +76,7 @@ void read_qwen3_moe(ConfigReader& config, Architecture& a) {
   const bool has_bias = config.flag("attention_bias", false);
   set_biases(attention, has_bias, has_bias);
   attention.head_norm = HeadNorm::kPerHead;
-  attention.window = read_switched_window(config, 4096);
+  attention.window = read_switched_window(config, a, 4096);
   a.attention_dropout = config.number("attention_dropout", 0);
   const Moe moe = read_moe(config, {"num_experts", "num_local_experts"}, "moe_intermediate_size");
   read_sparse_layers(config, a, attention, moe);

@@ -23,7 +23,8 @@ void read_olmo2(ConfigReader& config, Architecture& a) { read_olmo(config, a, {}
 
 void read_olmo3(ConfigReader& config, Architecture& a) {
   read_olmo(config, a, {.theta = 500000});
-  read_layer_types(config, a, read_window(config, 4096), [](size_t layer) { return (layer + 1) % 4 != 0; });
+  read_layer_types(config, a, read_window(config, a, 4096),
+                   [](size_t layer) { return (layer + 1) % 4 != 0; });
 }
 
 void list_layers(Architecture& a) {

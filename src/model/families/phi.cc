@@ -47,7 +47,7 @@ void read_phi3(ConfigReader& config, Architecture& a) {
   Attention attention = read_heads(config, a, KvHeads::kAsHeads, HeadDimKey::kOptional);
   read_rotary(config, a, attention, {.part = 1});
   attention.is_fused_qkv = true;
-  attention.window = read_window(config);
+  attention.window = read_window(config, a);
   Mlp mlp = read_gated_mlp(config);
   mlp.is_fused_gate_up = true;
   read_layers(config, a, {.attention = attention, .mlp = mlp});

@@ -15,7 +15,7 @@ void read_starcoder2(ConfigReader& config, Architecture& a) {
   a.attention_dropout = config.number("attention_dropout", 0);
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
-  attention.window = read_window(config);
+  attention.window = read_window(config, a);
   const bool has_bias = config.flag("use_bias", true);
   set_biases(attention, has_bias, has_bias);
   const Mlp mlp{.intermediate = config.size("intermediate_size", kMaxIntermediate),

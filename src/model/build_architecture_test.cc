@@ -1,0 +1,97 @@
+#include "model/build_architecture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/family.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+ConfigValue::Object small_llama() {
+  const auto number = [](const char* key, int64_t value) {
+    return ConfigMember{.key = key, .value = {value}};
+  };
+  return {{.key = "model_type", .value = {std::string("llama")}},
+          number("vocab_size", 100),
+          number("hidden_size", 64),
+          number("intermediate_size", 96),
+          number("num_hidden_layers", 3),
+          number("num_attention_heads", 4),
+          number("num_key_value_heads", 2)};
+}
+
+void set(ConfigValue::Object& object, const std::string& key, int64_t value) {
+  for (ConfigMember& member : object) {
+    if (member.key == key) member.value = {value};
+  }
+}
+
+TEST(BuildArchitecture, SmallLlama) {
+  const auto a = build_architecture(small_llama(), {.file = "config.json"});
+  ASSERT_TRUE(a) << a.error().to_text();
+  EXPECT_EQ(a->name, "config.json");
+  EXPECT_EQ(a->family, "llama");
+  EXPECT_THAT(a->layers, SizeIs(3));
+  EXPECT_THAT(a->notes, ElementsAre());
+  // embedding and head, final norm; per layer q, o, k, v, the MLP's three, two norms
+  EXPECT_EQ(a->parameter_count(), 2 * 100 * 64 + 64 + 3 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64 + 2 * 64));
+  EXPECT_EQ(a->parameters[1].name, "model.layers.0.self_attn.q_proj.weight");
+  EXPECT_THAT(a->parameters[2].shape, ElementsAre(32, 64));
+  EXPECT_THAT(a->parameters[2].dims, ElementsAre(Dim::kKvHeads, Dim::kHidden));
+  EXPECT_EQ(a->parameters[2].layer, 0);
+  EXPECT_EQ(a->parameters.back().layer, std::nullopt);
+}
+
+TEST(BuildArchitecture, KeepsTheFirstLayersOnly) {
+  const auto whole = build_architecture(small_llama(), {});
+  const auto cut = build_architecture(small_llama(), {.layers = 2});
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->parameters.size(), whole->parameters.size() - 9);
+  EXPECT_THAT(cut->notes, ElementsAre("only the first 2 of 3 layers are kept"));
+  for (int64_t wrong : {0, 4, -1}) {
+    const auto refused = build_architecture(small_llama(), {.layers = wrong});
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().expected, HasSubstr("from 1 to 3"));
+  }
+}
+
+TEST(BuildArchitecture, RefusesMoreThanCanBeCounted) {
+  ConfigValue::Object config = small_llama();
+  config[0].value = {std::string("mixtral")};
+  set(config, "hidden_size", kMaxHidden);
+  set(config, "intermediate_size", kMaxIntermediate);
+  set(config, "num_hidden_layers", kMaxLayers);
+  config.push_back({.key = "num_local_experts", .value = {kMaxExperts}});
+  config.push_back({.key = "num_experts_per_tok", .value = {int64_t{2}}});
+  config.push_back({.key = "head_dim", .value = {int64_t{128}}});
+  const auto a = build_architecture(config, {});
+  ASSERT_FALSE(a);
+  EXPECT_THAT(a.error().message, HasSubstr("more parameters than can be counted"));
+}
+
+TEST(BuildArchitecture, ActiveParametersCountExpertsByTheirShare) {
+  ConfigValue::Object config = small_llama();
+  config[0].value = {std::string("mixtral")};
+  config.push_back({.key = "num_local_experts", .value = {int64_t{8}}});
+  config.push_back({.key = "num_experts_per_tok", .value = {int64_t{2}}});
+  const auto a = build_architecture(config, {});
+  ASSERT_TRUE(a) << a.error().to_text();
+  const int64_t one_expert = 3 * 96 * 64;
+  EXPECT_EQ(a->parameter_count() - a->active_parameter_count(), 3 * 6 * one_expert);
+}
+
+TEST(Registry, NamesAreSortedAndAliasesLead) {
+  for (size_t i = 1; i < families().size(); ++i) EXPECT_LT(families()[i - 1].name, families()[i].name);
+  for (const FamilyAlias& alias : family_aliases()) {
+    EXPECT_EQ(find_family(alias.name), nullptr);
+    EXPECT_NE(find_family(alias.family), nullptr) << alias.family;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll
