@@ -148,55 +148,59 @@ class Autograd::Impl {
     return i;
   }
 
+  // A unit's hooks stay outside a checkpoint of the same call: they don't run again with it.
   uint32_t begin_region(uint32_t i, RegionId id) {
     const Region& region = f_.regions[id.value];
-    if (r_.is_grad_enabled && region.checkpoint != Checkpoint::kNone && !is_replaying_) {
-      if (region.checkpoint == Checkpoint::kReentrant) return play_reentrant(id);
-      frames_.push_back({.region = id});
-      current_frame_ = static_cast<FrameIndex>(frames_.size() - 1);
-      hold_outside_tensors(frames_.back());
-    }
+    if (is_replaying_) return i;
     if (is_unit(id)) enter_unit(id);
+    if (!r_.is_grad_enabled || region.checkpoint == Checkpoint::kNone) return i;
+    if (region.checkpoint == Checkpoint::kReentrant) {
+      const uint32_t end = play_reentrant(id);
+      end_region(id);
+      return end;
+    }
+    frames_.push_back({.region = id});
+    current_frame_ = static_cast<FrameIndex>(frames_.size() - 1);
+    hold_outside_tensors(frames_.back());
     return i;
   }
 
   void end_region(RegionId id) {
+    if (is_replaying_) return;
+    if (current_frame_ && frames_[*current_frame_].region == id) current_frame_.reset();
     if (is_unit(id)) leave_unit(id);
-    if (current_frame_ && frames_[*current_frame_].region == id && !is_replaying_) current_frame_.reset();
   }
 
   bool is_unit(RegionId id) const { return hooks_ && f_.regions[id.value].is_unit; }
 
   void enter_unit(RegionId id) {
-    if (!is_in_backward_unit(id)) hooks_->before_forward(id);
+    hooks_->before_forward(id);
     if (!r_.is_grad_enabled) return;
     // The arguments pass through a function whose backward tells that the unit is done.
     std::vector<TensorId> arguments;
     for (TensorId t : f_.regions[id.value].arguments)
       if (locals_[t.value] && locals_[t.value].requires_grad()) arguments.push_back(t);
-    if (arguments.empty() || (is_replaying_ && !builds_graph_)) return;
+    if (arguments.empty()) return;
     const NodeIndex node =
         new_node({.kind = NodeKind::kUnitBoundary, .sequence = next_sequence_++, .region = id});
     for (uint32_t k = 0; k < arguments.size(); ++k) {
       Value& local = locals_[arguments[k].value];
-      nodes_[node].next.push_back(edge_to(local.id()));
+      add_edge(node, edge_to(local.id()));
       nodes_[node].outputs.push_back(local.info());
-      Value passed = r_.emit_view(OpKind::kBoundary, local, Layout(local.layout()));
+      Value argument = local;
+      Value passed = r_.emit_view(OpKind::kBoundary, argument, Layout(local.layout()));
       set_gradient_function(passed.id(), node, k);
       local = std::move(passed);
     }
   }
 
   void leave_unit(RegionId id) {
-    if (!is_in_backward_unit(id)) hooks_->after_forward(id);
-    if (!r_.is_grad_enabled || (is_replaying_ && !builds_graph_)) return;
+    hooks_->after_forward(id);
+    if (!r_.is_grad_enabled) return;
     for (TensorId t : f_.regions[id.value].results)
       if (const Value& v = locals_[t.value]; v && v.requires_grad())
         if (const auto edge = gradient_edge(v.id())) nodes_[edge->node].before.push_back(id);
   }
-
-  // The hooks of a unit are not run again when its forward is computed again during its own backward.
-  bool is_in_backward_unit(RegionId) const { return is_replaying_ && !builds_graph_; }
 
   void play_op(uint32_t statement, const Op& op) {
     gather_inputs(op);
@@ -238,7 +242,7 @@ class Autograd::Impl {
     const NodeIndex index =
         new_node({.kind = NodeKind::kOp, .op = &op, .sequence = next_sequence_++, .needed = needed});
     for (size_t i = 0; i < input_ids_.size(); ++i)
-      nodes_[index].next.push_back((needed & (1U << i)) ? edge_to(input_ids_[i]) : std::nullopt);
+      add_edge(index, (needed & (1U << i)) ? edge_to(input_ids_[i]) : std::nullopt);
     const Saves saves = saves_of(op, needed);
     for (uint8_t i = 0; i < op.input_count; ++i)
       if (saves.inputs & (1U << i)) save(index, false, i, r_.value(input_ids_[i]));
@@ -304,6 +308,8 @@ class Autograd::Impl {
     nodes_.push_back(std::move(node));
     return static_cast<NodeIndex>(nodes_.size() - 1);
   }
+
+  void add_edge(NodeIndex from, std::optional<Edge> to) { nodes_[from].next.push_back(to); }
 
   void set_gradient_function(TensorId id, NodeIndex node, uint32_t slot) {
     if (gradient_functions_.size() <= id.value) gradient_functions_.resize(id.value + 1 + id.value / 2);
@@ -372,6 +378,10 @@ class Autograd::Impl {
   void hold_outside_tensors(Frame& frame) {
     const RegionRange range = ranges_[frame.region.value];
     std::vector<bool> seen(f_.tensors.size());
+    for (TensorId t : f_.regions[frame.region.value].keywords) {
+      seen[t.value] = true;
+      frame.held.emplace_back(t, locals_[t.value]);
+    }
     for (uint32_t i = range.begin; i < range.end; ++i) {
       const Statement& s = f_.statements[i];
       if (s.kind != StatementKind::kOp) continue;
@@ -394,7 +404,6 @@ class Autograd::Impl {
     {
       const With<bool> grad(r_.is_grad_enabled, true);
       const With<bool> replaying(is_replaying_, true);
-      const With<bool> graph(builds_graph_, false);
       const With<bool> mark(r_.is_recomputed, true);
       const With<std::optional<OpKind>> no_backward(r_.backward_of, std::nullopt);
       const With<std::optional<FrameIndex>> frame(replayed_frame_, index);
@@ -438,12 +447,10 @@ class Autograd::Impl {
     hold_outside_tensors(frames_[frame]);
     frames_[frame].references = 1;
     nodes_[node].frame = frame;
-    for (TensorId t : f_.regions[id.value].arguments)
-      nodes_[node].next.push_back(edge_to(locals_[t.value].id()));
+    for (TensorId t : f_.regions[id.value].arguments) add_edge(node, edge_to(locals_[t.value].id()));
     {
       const With<bool> grad(r_.is_grad_enabled, false);
       const With<bool> replaying(is_replaying_, true);
-      const With<bool> graph(builds_graph_, true);
       play(range.begin, range.end + 1);
     }
     uint32_t slot = 0;
@@ -634,7 +641,6 @@ class Autograd::Impl {
     {
       const With<bool> grad(r_.is_grad_enabled, true);
       const With<bool> replaying(is_replaying_, true);
-      const With<bool> graph(builds_graph_, true);
       const With<bool> mark(r_.is_recomputed, true);
       const With<std::optional<OpKind>> no_backward(r_.backward_of, std::nullopt);
       const With<std::optional<FrameIndex>> none(current_frame_, std::nullopt);
@@ -674,7 +680,6 @@ class Autograd::Impl {
   std::optional<FrameIndex> current_frame_;   // checkpoint whose forward is being played
   std::optional<FrameIndex> replayed_frame_;  // checkpoint that is being computed again
   bool is_replaying_ = false;
-  bool builds_graph_ = false;
   std::vector<TensorId> input_ids_;
   std::vector<Value> outputs_;
   std::vector<uint32_t> visited_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <variant>
 
@@ -159,6 +160,7 @@ std::string_view name_of(OpKind kind);       // "kMul" without the k: "Mul"; uni
 std::string_view aten_name_of(OpKind kind);  // "aten::mul.Tensor"
 OpClass class_of(OpKind kind);
 std::optional<OpKind> op_kind_from_name(std::string_view name);
+std::span<const OpKind> all_op_kinds();
 
 // What an op needs besides its tensors. Results' layouts and dtypes stand in the program, so sizes aren't
 // repeated here.

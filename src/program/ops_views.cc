@@ -38,7 +38,8 @@ Value transpose(Value x, int a, int b) {
 
 Value permute(Value x, std::initializer_list<int> order) {
   DimsAttr dims;
-  std::transform(order.begin(), order.end(), dims.dims.begin(), [](int d) { return static_cast<int8_t>(d); });
+  size_t next = 0;
+  for (int d : order) dims.dims.at(next++) = static_cast<int8_t>(d);
   return x.recorder().emit_view(OpKind::kPermute, x, x.layout().permuted({order.begin(), order.size()}),
                                 dims);
 }

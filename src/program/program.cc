@@ -52,6 +52,15 @@ std::optional<OpKind> op_kind_from_name(std::string_view name) {
   return found->second;
 }
 
+std::span<const OpKind> all_op_kinds() {
+  static constexpr OpKind kKinds[] = {
+#define X(kind, name, cls) OpKind::kind,
+      PLIMSOLL_OPS(X)
+#undef X
+  };
+  return kKinds;
+}
+
 std::string_view name_of(Category category) { return kCategories[static_cast<size_t>(category)]; }
 
 std::optional<Category> category_from_name(std::string_view name) {

@@ -109,6 +109,7 @@ struct Region {
   RegionKind kind = RegionKind::kBlock;
   ModuleId module;
   std::vector<TensorId> arguments;  // tensors given to the call by position
+  std::vector<TensorId> keywords;   // tensors given by keyword: a checkpoint holds them too
   std::vector<TensorId> results;
   // Set by passes:
   Checkpoint checkpoint = Checkpoint::kNone;

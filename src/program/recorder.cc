@@ -50,7 +50,7 @@ StorageId Recorder::new_storage(const Layout& layout, DType dtype) {
 }
 
 void Recorder::release(TensorId id) {
-  if (--tensor_references_[id.value] > 0) return;
+  if (--tensor_references_[id.value] > 0 || is_finished_) return;
   if (mode_ == Mode::kForward) {
     statement(StatementKind::kDrop, id.value);
     return;

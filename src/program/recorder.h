@@ -113,6 +113,9 @@ class Recorder {
   bool is_grad_enabled = true;
   bool is_recomputed = false;
 
+  // The program is complete: letting go of what is still held writes nothing more.
+  void finish() { is_finished_ = true; }
+
   void begin(RegionId region) { statement(StatementKind::kBegin, region.value); }
   void end(RegionId region) { statement(StatementKind::kEnd, region.value); }
 
@@ -133,6 +136,7 @@ class Recorder {
 
   Program& program_;
   Mode mode_;
+  bool is_finished_ = false;
   std::vector<uint32_t> tensor_references_;
   std::vector<uint32_t> storage_references_;  // live tensors of the storage and explicit holders
   std::function<void(TensorId)> on_tensor_dead_;

@@ -1,0 +1,34 @@
+// Whole models: one function per body of Transformers' modelling code, composed of modules.h.
+#pragma once
+
+#include "frameworks/pytorch/modules.h"
+
+namespace plimsoll::pytorch {
+
+struct ModelInputs {
+  Value ids, labels, mask;  // int64 [b, s]; mask may be undefined
+};
+struct ModelOutput {
+  Value loss, logits;
+};
+
+ModelOutput write_model(Eager& e, const Family& family, const ResolvedJob& job, const ModelInputs& inputs);
+
+// A module's call as a region to which strategies attach: begun and ended with its arguments and results.
+class RegionScope {
+ public:
+  // Undefined keywords are left out.
+  RegionScope(Eager& e, RegionKind kind, std::initializer_list<const Value*> arguments,
+              std::initializer_list<const Value*> keywords = {});
+  void end(std::initializer_list<const Value*> results);
+
+ private:
+  Eager& e_;
+  RegionId id_;
+};
+
+// decoder.cc: Llama's body and those alike.
+ModelOutput decoder_causal_lm(Eager& e, const Family& family, const ResolvedJob& job,
+                              const ModelInputs& inputs);
+
+}  // namespace plimsoll::pytorch

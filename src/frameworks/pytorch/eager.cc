@@ -1,0 +1,153 @@
+#include "frameworks/pytorch/eager.h"
+
+#include <cassert>
+
+namespace plimsoll::pytorch {
+DType buffer_dtype(const BufferTensor& buffer) {
+  if (buffer.element_bytes == 1) return DType::kBool;
+  if (buffer.element_bytes == 2) return DType::kBFloat16;
+  return buffer.element_bytes == 8 ? DType::kInt64 : DType::kFloat32;
+}
+
+Eager::Eager(Recorder& recorder, const Architecture& architecture, const std::vector<bool>& trainable,
+             EagerOptions options)
+    : recorder_(recorder), architecture_(architecture), options_(options), autocast_(options.autocast) {
+  Program& program = recorder_.program();
+  for (size_t i = 0; i < architecture.parameters.size(); ++i) {
+    const ParameterTensor& p = architecture.parameters[i];
+    const Value value = recorder_.persistent(Layout::contiguous(p.shape), options_.parameter_dtype,
+                                             Category::kParameter, program.module(p.name), trainable[i]);
+    program.parameters.push_back(value.id());
+    parameters_.emplace(p.name, value);
+    for (const std::string& tied : p.tied_names) parameters_.emplace(tied, value);
+  }
+  for (const BufferTensor& b : architecture.buffers) {
+    const Value value = recorder_.persistent(Layout::contiguous(b.shape), buffer_dtype(b), Category::kBuffer,
+                                             program.module(b.name));
+    buffer_ids_.push_back(value.id());
+    buffers_.emplace(b.name, value);
+  }
+}
+
+Eager::Module::Module(Eager& eager, std::string_view name)
+    : eager_(eager),
+      old_length_(eager.path_.size()),
+      module_(eager.recorder_.module, eager.recorder_.module) {
+  if (!eager.path_.empty()) eager.path_ += '.';
+  eager.path_ += name;
+  eager.recorder_.module = eager.recorder_.program().module(eager.path_);
+}
+Eager::Module::~Module() { eager_.path_.resize(old_length_); }
+
+Value Eager::find(const std::unordered_map<std::string, Value>& table, std::string_view name) const {
+  std::string full = path_;
+  if (!full.empty()) full += '.';
+  full += name;
+  const auto found = table.find(full);
+  return found == table.end() ? Value() : found->second;
+}
+Value Eager::parameter(std::string_view name) const { return find(parameters_, name); }
+Value Eager::buffer(std::string_view name) const { return find(buffers_, name); }
+
+Value Eager::linear(std::string_view module, const Value& x) {
+  const Module scope(*this, module);
+  Value weight = parameter("weight");
+  assert(weight && "a linear module without weight");
+  return linear_op(x, std::move(weight), parameter("bias"));
+}
+
+Value Eager::conv1d(std::string_view module, const Value& x) {
+  const Module scope(*this, module);
+  std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
+  Value weight = parameter("weight");
+  sizes.back() = weight.size(1);
+  Value flat = ops::view(x, {-1, x.size(-1)});
+  return ops::view(addmm(parameter("bias"), std::move(flat), std::move(weight)), sizes);
+}
+
+Value Eager::embedding(std::string_view module, const Value& ids) {
+  const Module scope(*this, module);
+  return ops::embedding(parameter("weight"), ids);
+}
+
+Value Eager::layer_norm(std::string_view module, const Value& x) {
+  const Module scope(*this, module);
+  return layer_norm_op(x, parameter("weight"), parameter("bias"));
+}
+
+Value Eager::dropout(std::string_view module, const Value& x, double probability) {
+  const Module scope(*this, module);
+  return ops::dropout(x, dropout_probability(probability));
+}
+
+// Arguments are cast from the last to the first, as the compiler of PyTorch's wheels orders them.
+Value Eager::linear_op(Value x, Value weight, Value bias) {
+  if (bias) bias = low_precision(std::move(bias));
+  weight = low_precision(std::move(weight));
+  x = low_precision(std::move(x));
+  return ops::linear(std::move(x), std::move(weight), std::move(bias));
+}
+Value Eager::matmul(Value a, Value b) {
+  b = low_precision(std::move(b));
+  a = low_precision(std::move(a));
+  return ops::matmul(std::move(a), std::move(b));
+}
+Value Eager::bmm(Value a, Value b) {
+  b = low_precision(std::move(b));
+  a = low_precision(std::move(a));
+  return ops::bmm(std::move(a), std::move(b));
+}
+Value Eager::baddbmm(Value c, Value a, Value b) {
+  b = low_precision(std::move(b));
+  a = low_precision(std::move(a));
+  c = low_precision(std::move(c));
+  return ops::baddbmm(std::move(c), std::move(a), std::move(b));
+}
+Value Eager::addmm(Value bias, Value a, Value b) {
+  b = low_precision(std::move(b));
+  a = low_precision(std::move(a));
+  bias = low_precision(std::move(bias));
+  return ops::addmm(std::move(bias), std::move(a), std::move(b));
+}
+Value Eager::layer_norm_op(Value x, Value weight, Value bias) {
+  if (bias) bias = full_precision(std::move(bias));
+  if (weight) weight = full_precision(std::move(weight));
+  x = full_precision(std::move(x));
+  return ops::layer_norm(std::move(x), std::move(weight), std::move(bias));
+}
+Value Eager::softmax(Value x, int dim, std::optional<DType> dtype) {
+  return ops::softmax(std::move(x), dim, dtype || !autocast_ ? dtype : DType::kFloat32);
+}
+Value Eager::log_softmax(Value x, int dim) {
+  return ops::log_softmax(std::move(x), dim, autocast_ ? std::optional(DType::kFloat32) : std::nullopt);
+}
+Value Eager::pow(Value x, double exponent) { return ops::pow(full_precision(std::move(x)), exponent); }
+Value Eager::rsqrt(Value x) { return ops::unary(OpKind::kRsqrt, full_precision(std::move(x))); }
+
+Value Eager::cat(std::vector<Value> parts, int dim) {
+  DType widest = parts[0].dtype();
+  for (const Value& part : parts)
+    if (part.dtype() == DType::kFloat32) widest = DType::kFloat32;
+  if (autocast_)
+    for (Value& part : parts) part = ops::cast(std::move(part), widest);
+  return ops::cat(std::move(parts), dim);
+}
+
+Value Eager::full_precision(Value x) {
+  if (!autocast_ || !is_half(x.dtype())) return x;
+  return ops::cast(std::move(x), DType::kFloat32);
+}
+
+Value Eager::low_precision(Value x) {
+  if (!autocast_ || x.dtype() == *autocast_ || !is_floating(x.dtype())) return x;
+  const bool is_cached = recorder_.program().storage_of(x.id()).category == Category::kParameter &&
+                         x.requires_grad() && !x.info().is_view;
+  if (!is_cached) return ops::cast(std::move(x), *autocast_);
+  const uint32_t key = x.id().value;
+  if (const auto found = cache_.find(key); found != cache_.end()) return found->second;
+  Value copy = ops::cast(std::move(x), *autocast_);
+  cache_.emplace(key, copy);
+  return copy;
+}
+
+}  // namespace plimsoll::pytorch

@@ -1,0 +1,33 @@
+#include "frameworks/pytorch/families.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+namespace plimsoll::pytorch {
+namespace {
+
+constexpr std::array kFamilies = {
+    Family{.name = "llama"},
+    Family{.name = "mistral"},
+    Family{.name = "qwen2"},
+    Family{.name = "qwen3"},
+};
+
+}  // namespace
+
+Result<Family> find_family(std::string_view model_type) {
+  for (const Family& family : kFamilies)
+    if (family.name == model_type) return family;
+  return fail({.message = fmt::format("model family \"{}\" has no recipe for framework pytorch", model_type),
+               .expected = fmt::format("one of {}", fmt::join(supported_families(), ", "))});
+}
+
+std::vector<std::string_view> supported_families() {
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies) names.push_back(family.name);
+  return names;
+}
+
+}  // namespace plimsoll::pytorch

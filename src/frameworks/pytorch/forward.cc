@@ -1,0 +1,60 @@
+#include "frameworks/pytorch/forward.h"
+
+#include <fmt/format.h>
+
+#include "frameworks/pytorch/bodies.h"
+#include "frameworks/pytorch/modules.h"
+
+namespace plimsoll::pytorch {
+namespace {
+
+// The loss as the loop sees it: divided by the number of micro-batches, multiplied by the loss scale.
+Value scaled_loss(const ResolvedJob& job, Value loss, const Value& scale) {
+  if (job.batch.accumulation > 1) loss = ops::div(loss, static_cast<double>(job.batch.accumulation));
+  if (scale) loss = ops::mul(loss, scale);
+  return loss;
+}
+
+}  // namespace
+
+Result<ForwardProgram> record_forward(const Architecture& architecture, const ResolvedJob& job,
+                                      const std::vector<bool>& trainable, ForwardOptions options) {
+  PLIMSOLL_TRY(family, find_family(architecture.family));
+  ForwardProgram forward;
+  {
+    Recorder recorder(forward.program, Recorder::Mode::kForward);
+    recorder.is_grad_enabled = options.is_training;
+    Eager eager(recorder, architecture, trainable,
+                {.parameter_dtype = options.parameter_dtype,
+                 .autocast = autocast_dtype(job.precision),
+                 .is_training = options.is_training});
+    forward.buffers = eager.buffer_ids();
+    const Layout tokens = Layout::contiguous({job.batch.micro_batch, job.batch.sequence});
+    const auto input = [&](std::string_view name, const Layout& layout, DType dtype) {
+      return recorder.persistent(layout, dtype, Category::kInput, forward.program.module(name));
+    };
+    const Value ids = input("input_ids", tokens, DType::kInt64);
+    const Value labels = input("labels", tokens, DType::kInt64);
+    Value mask, scale;
+    if (job.loop.has_attention_mask) mask = input("attention_mask", tokens, DType::kInt64);
+    if (has_grad_scaler(job.precision) && options.is_training) {
+      scale = recorder.persistent(Layout::contiguous(std::initializer_list<int64_t>{}), DType::kFloat32,
+                                  Category::kOptimizerState, forward.program.module("grad_scaler.scale"));
+      forward.scale = scale.id();
+    }
+    forward.ids = ids.id();
+    forward.labels = labels.id();
+    if (mask) forward.mask = mask.id();
+
+    ModelOutput output = write_model(eager, family, job, {.ids = ids, .labels = labels, .mask = mask});
+    eager.clear_autocast_cache();
+    Value loss = std::move(output.loss);
+    if (options.is_training) loss = scaled_loss(job, std::move(loss), scale);
+    forward.loss = loss.id();
+    output = {};
+    recorder.finish();  // the loss stays in scope: its last reference is the backward's
+  }
+  return forward;
+}
+
+}  // namespace plimsoll::pytorch

@@ -1,0 +1,52 @@
+// The parts that Transformers' decoders are composed of, one function per module or helper function of the
+// Python code. Each names the code it mirrors. Families choose among the variants in families.h.
+#pragma once
+
+#include "frameworks/pytorch/eager.h"
+#include "frameworks/pytorch/families.h"
+#include "strategy/job.h"
+
+namespace plimsoll::pytorch {
+
+// norms.cc: the module `name` below the current path on x [.., dim].
+Value norm(Eager& e, const Family& family, std::string_view name, const Value& x);
+
+// rotary.cc
+struct Rotary {
+  Value cos, sin;  // [1 or b, s, rotary_dim] in the dtype of the hidden states
+};
+// <Family>RotaryEmbedding.forward; positions [1, s] int64.
+Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, const Value& hidden,
+                        const Value& positions, int64_t rotary_dim);
+// apply_rotary_pos_emb; q and k are replaced.
+void apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary);
+
+// masks.cc
+// masking_utils.create_causal_mask; undefined where it returns None (sdpa's is_causal is used instead).
+Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
+                  const Value& positions, std::optional<int64_t> window);
+
+// attention.cc: the attention interface on q [b, heads, s, d], k and v [b, kv heads, s, d] -> [b, s, heads,
+// d] contiguous.
+struct AttentionCall {
+  AttentionImplementation implementation = AttentionImplementation::kSdpa;
+  SdpaBackend backend = SdpaBackend::kAutomatic;
+  bool is_causal = true;
+  double dropout = 0;
+  std::optional<double> softcap;
+};
+Value attention_core(Eager& e, const AttentionCall& call, const Value& q, const Value& k, const Value& v,
+                     const Value& mask);
+Value repeat_kv(Value x, int64_t times);
+Value scaled_dot_product_attention(Eager& e, SdpaBackend backend, Value q, Value k, Value v, Value mask,
+                                   bool is_causal, double dropout, bool enable_gqa);
+
+// mlp.cc
+Value activation(Eager& e, std::string_view name, Activation kind, const Value& x);
+Value mlp(Eager& e, const Family& family, const Mlp& mlp, std::string_view name, const Value& x);
+
+// loss.cc: ForCausalLMLoss and ForMaskedLMLoss; logits [b, s, vocab], labels [b, s] int64. A scalar.
+Value causal_lm_loss(Eager& e, const Value& logits, const Value& labels);
+Value masked_lm_loss(Eager& e, const Value& logits, const Value& labels);
+
+}  // namespace plimsoll::pytorch

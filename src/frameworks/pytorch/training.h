@@ -1,0 +1,16 @@
+// A whole training run of the PyTorch framework as a complete Program: load, two optimizer steps (the first
+// makes the states), evaluation. The schedule plays sections; what repeats is one section played again.
+#pragma once
+
+#include "base/result.h"
+#include "model/architecture.h"
+#include "program/program.h"
+#include "strategy/job.h"
+
+namespace plimsoll::pytorch {
+
+// Phases are named as the training loop goes: "load", "fwd1", "bwd1" ("fwd1.2" with several micro-batches),
+// "step1", "zero1", "fwd2" ..., "eval".
+Result<Program> build_training(const Architecture& architecture, const ResolvedJob& job);
+
+}  // namespace plimsoll::pytorch

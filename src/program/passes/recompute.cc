@@ -1,0 +1,51 @@
+#include "program/passes/recompute.h"
+
+#include <fmt/format.h>
+
+namespace plimsoll {
+namespace {
+
+Result<std::vector<OpKind>> kept_kinds(const std::vector<std::string>& names) {
+  std::vector<OpKind> kinds;
+  for (const std::string& name : names) {
+    if (name == "sdpa") {
+      kinds.insert(kinds.end(),
+                   {OpKind::kFlashAttention, OpKind::kEfficientAttention, OpKind::kCudnnAttention});
+      continue;
+    }
+    std::optional<OpKind> found;
+    for (OpKind kind : all_op_kinds())
+      if (aten_name_of(kind).starts_with("aten::" + name + ".")) found = kind;
+    if (!found)
+      return fail({.position = {.key = "recompute.kept_ops"},
+                   .message = fmt::format("unknown op \"{}\"", name),
+                   .expected = "the name of an ATen op without overload, such as mm, or sdpa"});
+    kinds.push_back(*found);
+  }
+  return kinds;
+}
+
+}  // namespace
+
+Result<void> mark_recompute(Program& forward, const Recompute& recompute) {
+  if (recompute.kind == RecomputeKind::kNone) return {};
+  std::vector<OpKind> kept;
+  if (recompute.kind == RecomputeKind::kSelective) {
+    PLIMSOLL_TRY(kinds, kept_kinds(recompute.kept_ops));
+    kept = std::move(kinds);
+  }
+  int64_t block = 0;
+  for (Region& region : forward.regions) {
+    if (region.kind != RegionKind::kBlock) continue;
+    const bool is_chosen = recompute.kind != RecomputeKind::kEveryNth || block % recompute.every_nth == 0;
+    ++block;
+    if (!is_chosen) continue;
+    region.checkpoint = recompute.kind == RecomputeKind::kSelective ? Checkpoint::kSelective
+                        : recompute.is_reentrant                    ? Checkpoint::kReentrant
+                                                                    : Checkpoint::kNonReentrant;
+    region.kept = kept;
+  }
+  return {};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,147 @@
+#include "simulator/simulator.h"
+
+#include <algorithm>
+#include <cassert>
+#include <unordered_map>
+
+namespace plimsoll {
+namespace {
+
+constexpr Bytes kBlock{512};
+
+class Player {
+ public:
+  Player(const Program& program, Heap& heap, const SimulateOptions& options)
+      : p_(program),
+        heap_(heap),
+        options_(options),
+        blocks_(program.storages.size()),
+        is_live_(program.storages.size()) {}
+
+  MemoryTimeline run() {
+    for (const PhaseStep& step : p_.schedule) {
+      begin_phase(step.phase);
+      const Section& section = p_.sections[step.section];
+      for (uint32_t i = section.first_statement; i < section.last_statement && !timeline_.oom; ++i)
+        play(p_.statements[i]);
+      end_phase();
+      if (timeline_.oom) break;
+    }
+    return std::move(timeline_);
+  }
+
+ private:
+  PhaseMemory& phase() { return timeline_.phases.back(); }
+  uint32_t phase_index() const { return static_cast<uint32_t>(timeline_.phases.size() - 1); }
+
+  void begin_phase(const std::string& name) {
+    timeline_.phases.push_back({.phase = name,
+                                .live_start = live_,
+                                .live_peak = live_,
+                                .host_peak = host_,
+                                .workspace_peak = live_});
+    heap_.reset_peaks();
+  }
+  void end_phase() {
+    const HeapStats stats = heap_.stats();
+    phase().live_end = live_;
+    phase().allocated_peak = stats.allocated.peak;
+    phase().active_peak = stats.active.peak;
+    phase().reserved_peak = stats.reserved.peak;
+  }
+
+  void play(const Statement& s) {
+    if (s.kind == StatementKind::kFree) return free(StorageId{s.index});
+    if (s.kind != StatementKind::kOp) return;
+    op_ = OpId{s.index};
+    const Op& op = p_.ops[s.index];
+    if (class_of(op.kind) == OpClass::kView || class_of(op.kind) == OpClass::kInPlace) return;
+    for (TensorId t : p_.outputs(op)) alloc(p_.tensor(t).storage, op.stream);
+    if (op.workspace.value > 0) take_workspace(op);
+  }
+
+  void alloc(StorageId id, Stream stream) {
+    const Storage& storage = p_.storage(id);
+    if (is_live_[id.value]) return;
+    is_live_[id.value] = true;
+    if (options_.keeps_events) record(true, id);
+    if (storage.tier != Tier::kGpu) {
+      host_ += storage.bytes;
+      phase().host_peak = std::max(phase().host_peak, host_);
+      return;
+    }
+    const Allocation block = heap_.alloc(storage.bytes, static_cast<HeapStream>(stream));
+    if (!block) return fail(block.error());
+    blocks_[id.value] = *block;
+    live_ += round_up(storage.bytes, kBlock);
+    if (live_ <= phase().live_peak) return;
+    phase().live_peak = live_;
+    phase().peak_op = op_;
+    phase().peak_event = event_count_;
+    phase().workspace_peak = std::max(phase().workspace_peak, live_);
+  }
+
+  void free(StorageId id) {
+    if (!is_live_[id.value]) return;
+    is_live_[id.value] = false;
+    if (options_.keeps_events) record(false, id);
+    if (p_.storage(id).tier != Tier::kGpu) {
+      host_ -= p_.storage(id).bytes;
+      return;
+    }
+    heap_.free(blocks_[id.value]);
+    live_ -= round_up(p_.storage(id).bytes, kBlock);
+  }
+
+  void take_workspace(const Op& op) {
+    phase().workspace_peak = std::max(phase().workspace_peak, live_ + op.workspace);
+    if (!options_.workspaces_in_heap) return;
+    const Allocation block = heap_.alloc(op.workspace, static_cast<HeapStream>(op.stream));
+    if (!block) return fail(block.error());
+    heap_.free(*block);
+  }
+
+  void fail(const OutOfMemory& details) {
+    timeline_.oom = OomEvent{.phase = phase_index(), .op = op_, .details = details};
+  }
+
+  void record(bool is_alloc, StorageId id) {
+    timeline_.events.push_back({.is_alloc = is_alloc, .storage = id, .op = op_, .phase = phase_index()});
+    event_count_ = timeline_.events.size() - 1;
+  }
+
+  const Program& p_;
+  Heap& heap_;
+  const SimulateOptions& options_;
+  std::vector<BlockId> blocks_;
+  std::vector<bool> is_live_;
+  MemoryTimeline timeline_;
+  Bytes live_, host_;
+  OpId op_;
+  size_t event_count_ = 0;
+};
+
+}  // namespace
+
+MemoryTimeline simulate(const Program& program, Heap& heap, const SimulateOptions& options) {
+  assert(program.is_complete);
+  return Player(program, heap, options).run();
+}
+
+std::vector<LiveStorage> live_at(const MemoryTimeline& timeline, size_t event) {
+  std::unordered_map<uint32_t, LiveStorage> live;
+  for (size_t i = 0; i <= event && i < timeline.events.size(); ++i) {
+    const MemoryEvent& e = timeline.events[i];
+    if (e.is_alloc) {
+      live[e.storage.value] = {.storage = e.storage, .born_op = e.op, .born_phase = e.phase, .born_event = i};
+    } else {
+      live.erase(e.storage.value);
+    }
+  }
+  std::vector<LiveStorage> result;
+  for (const auto& [id, storage] : live) result.push_back(storage);
+  std::ranges::sort(result, {}, &LiveStorage::born_event);
+  return result;
+}
+
+}  // namespace plimsoll

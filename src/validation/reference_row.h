@@ -1,0 +1,32 @@
+// A row of the reference traces' table (golden.csv): a job and what memory did in every phase of it.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/architecture.h"
+#include "strategy/job.h"
+
+namespace plimsoll {
+
+struct ReferenceRow {
+  std::string id;
+  std::string family;
+  std::string framework;
+  std::filesystem::path config;
+  Job job;
+  bool sums_in_place = true;                   // false: the trace was taken with the tracing mode's own sums
+  std::map<std::string, int64_t> phase_peaks;  // bytes by phase name
+  std::map<std::string, int64_t> peak_categories;  // bytes by category at the training peak
+  std::string peak_phase;
+  int64_t peak = 0;
+  std::string unmapped;  // why it can't be mapped; empty when it can
+};
+
+// Reads the table; config and spec files are found beside it.
+Result<std::vector<ReferenceRow>> read_reference_rows(const std::filesystem::path& file);
+
+}  // namespace plimsoll

@@ -1,0 +1,29 @@
+// Predicts what a reference row measured and compares: every phase peak, and the categories at the training
+// peak.
+#pragma once
+
+#include "program/program.h"
+#include "validation/reference_row.h"
+
+namespace plimsoll {
+
+struct PhaseComparison {
+  std::string phase;
+  int64_t measured = 0, predicted = 0;  // bytes, live
+  double relative_error() const;
+};
+struct RowComparison {
+  const ReferenceRow* row = nullptr;
+  std::string unmapped;  // the reason; empty: mapped
+  std::vector<PhaseComparison> phases;
+  std::map<std::string, std::pair<int64_t, int64_t>> categories;  // measured, predicted
+  bool is_exact() const;                                          // all phase peaks equal to the byte
+  bool has_equal_categories() const;
+  double worst_error() const;  // largest relative error of its phases
+};
+
+RowComparison compare(const ReferenceRow& row);
+// The complete program of a row's job, and its resolved form.
+Result<Program> program_of(const ReferenceRow& row);
+
+}  // namespace plimsoll
