@@ -47,13 +47,14 @@ bool is_called(const Part& part, std::string_view normalized) {
                      [&](const std::string& name) { return normalized_name(name) == normalized; });
 }
 
-// Sorted, so that the answer doesn't depend on the file system.
+// By name, so that the answer doesn't depend on the file system.
 std::vector<fs::path> files_of(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code))
     if (entry.path().extension() == ".toml") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  std::sort(files.begin(), files.end(),
+            [](const fs::path& a, const fs::path& b) { return a.stem() < b.stem(); });
   return files;
 }
 

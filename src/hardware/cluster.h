@@ -16,6 +16,7 @@
 
 #include "base/units.h"
 #include "hardware/fact.h"
+#include "hardware/gpu.h"
 #include "hardware/link.h"
 #include "hardware/rates.h"
 
@@ -31,8 +32,8 @@ struct Network {
 struct Disks {
   int64_t drives = 0;
   Bytes capacity;
-  BytesPerSecond read_rate;  // sequential, as is the other
-  BytesPerSecond write_rate;
+  BytesPerSecond read_rate;   // sequential
+  BytesPerSecond write_rate;  // sequential
 };
 
 struct Node {
@@ -58,10 +59,17 @@ struct Cluster {
   std::string title;
   std::vector<std::string> aliases;
   Node node;
-  std::optional<int64_t>
-      scale_up_gpus;  // of one NVLink or xGMI domain where it spans nodes; else as the GPU says
-  std::optional<int64_t> most_nodes;  // empty: as many as the user says
-  std::string file;                   // it was read from
+  std::optional<int64_t> scale_up_gpus;  // of one domain that spans nodes
+  std::optional<int64_t> most_nodes;     // empty: as many as the user says
+  std::string file;                      // it was read from
 };
+
+// GPUs that reach each other over `gpu`'s scale-up link in this cluster; 1 when it has none.
+int64_t scale_up_domain(const Gpu& gpu, const Cluster& cluster);
+
+// What each of `copying` GPUs of a node gets when all of them copy to the host, or all from it, at once: a
+// fair share of its path to the CPU and of the host's memory. The copying GPUs are spread over the paths.
+// REQUIRES 1 <= copying <= node.gpus. Does not model: the network's traffic on the same path.
+BytesPerSecond host_copy_rate(const Gpu& gpu, const Node& node, int64_t copying);
 
 }  // namespace plimsoll

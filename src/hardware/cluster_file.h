@@ -1,5 +1,5 @@
 // The catalog's file format for a node and a cluster of such nodes: data/clusters/<name>.toml, described in
-// data/clusters/README.md.
+// docs/hardware_files.md.
 #pragma once
 
 #include <filesystem>

@@ -20,12 +20,12 @@ struct Unit {
   Dimension dimension;
   double scale;
 };
-constexpr std::array kUnits = {Unit{"_bytes", "bytes", Dimension::kBytes, 1},
-                               Unit{"_mib", "MiB", Dimension::kBytes, 1048576},
-                               Unit{"_gib", "GiB", Dimension::kBytes, 1073741824},
-                               Unit{"_gb", "GB", Dimension::kBytes, 1e9},
-                               Unit{"_gb_per_s", "GB/s", Dimension::kBytesPerSecond, 1e9},
-                               Unit{"_tflop_per_s", "TFLOP/s", Dimension::kFlopsPerSecond, 1e12}};
+constexpr std::array<Unit, 6> kUnits = {{{"_bytes", "bytes", Dimension::kBytes, 1},
+                                         {"_mib", "MiB", Dimension::kBytes, 1048576},
+                                         {"_gib", "GiB", Dimension::kBytes, 1073741824},
+                                         {"_gb", "GB", Dimension::kBytes, 1e9},
+                                         {"_gb_per_s", "GB/s", Dimension::kBytesPerSecond, 1e9},
+                                         {"_tflop_per_s", "TFLOP/s", Dimension::kFlopsPerSecond, 1e12}}};
 
 const Unit* unit_of(std::string_view key) {
   for (const Unit& unit : kUnits)
@@ -126,7 +126,7 @@ std::optional<double> FactReader::plain_number(const std::string& key) {
 }
 
 std::string FactReader::source_of(const std::string& key) {
-  const std::string label = required_text(key + ".source");
+  std::string label = required_text(key + ".source");
   if (label.empty()) return label;
   used_sources_.insert(label);
   const auto source = optional_text("sources." + label);

@@ -11,15 +11,15 @@ struct Named {
   std::string_view name;
 };
 
-constexpr std::array kVendors = {Named{Vendor::kNvidia, "nvidia"}, Named{Vendor::kAmd, "amd"}};
-constexpr std::array kLinkKinds = {Named{LinkKind::kNvlink, "nvlink"},
-                                   Named{LinkKind::kXgmi, "xgmi"},
-                                   Named{LinkKind::kPcie, "pcie"},
-                                   Named{LinkKind::kC2c, "c2c"},
-                                   Named{LinkKind::kInfiniband, "infiniband"},
-                                   Named{LinkKind::kEthernet, "ethernet"}};
-constexpr std::array kTopologies = {Named{Topology::kSwitch, "switch"}, Named{Topology::kMesh, "mesh"},
-                                    Named{Topology::kBridge, "bridge"}};
+constexpr std::array<Named<Vendor>, 2> kVendors = {{{Vendor::kNvidia, "nvidia"}, {Vendor::kAmd, "amd"}}};
+constexpr std::array<Named<LinkKind>, 6> kLinkKinds = {{{LinkKind::kNvlink, "nvlink"},
+                                                        {LinkKind::kXgmi, "xgmi"},
+                                                        {LinkKind::kPcie, "pcie"},
+                                                        {LinkKind::kC2c, "c2c"},
+                                                        {LinkKind::kInfiniband, "infiniband"},
+                                                        {LinkKind::kEthernet, "ethernet"}}};
+constexpr std::array<Named<Topology>, 3> kTopologies = {
+    {{Topology::kSwitch, "switch"}, {Topology::kMesh, "mesh"}, {Topology::kBridge, "bridge"}}};
 constexpr std::array<std::string_view, kArithmetics> kArithmeticNames = {"fp64", "fp32", "tf32", "fp16",
                                                                          "bf16", "fp8",  "fp4"};
 

@@ -1,4 +1,4 @@
-// The catalog's file format for one GPU: data/gpus/<name>.toml, described in data/gpus/README.md.
+// The catalog's file format for one GPU: data/gpus/<name>.toml, described in docs/hardware_files.md.
 #pragma once
 
 #include <filesystem>

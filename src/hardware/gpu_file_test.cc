@@ -145,7 +145,16 @@ TEST(GpuFile, BrokenTomlIsRefusedWithItsPlace) {
   EXPECT_THAT(error_of(with("vendor", "\"a.b\" = 1\nvendor")), HasSubstr("is no key of ours"));
   EXPECT_THAT(error_of(with("[compute]", "[empty]\n[compute]")),
               HasSubstr("key \"empty\": is an empty table"));
+}
+
+TEST(GpuFile, HostileSizesAreRefused) {
   EXPECT_THAT(error_of(std::string(300'000, '#')), HasSubstr("has 300000 bytes"));
+  std::string deep = "\na";
+  for (int i = 0; i < 100'000; ++i) deep += ".a";
+  EXPECT_THAT(error_of(deep + " = 1"), HasSubstr("my.toml:2: has 200005 bytes in one line"));
+  std::string many;
+  for (int i = 0; i < 5000; ++i) many += "k" + std::to_string(i) + " = 1\n";
+  EXPECT_THAT(error_of(many), HasSubstr("is the value after the first 2000"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{256} << 10;
 constexpr size_t kMaxValues = 2000;
+constexpr size_t kMaxLineBytes = 2048;  // a dotted key nests as deep as its line is long, and toml++ recurses
 
 SourcePosition place(const std::string& file, std::string key, const toml::source_region& region) {
   return {.file = file,
@@ -76,6 +77,23 @@ Result<bool> flatten(const toml::table& table, const std::string& prefix, TomlDo
   return true;
 }
 
+Result<bool> check_size(std::string_view text, const std::string& file) {
+  if (text.size() > kMaxFileBytes)
+    return fail({.position = {.file = file},
+                 .message = fmt::format("has {} bytes", text.size()),
+                 .expected = fmt::format("at most {}", kMaxFileBytes)});
+  int line = 1;
+  for (size_t begin = 0; begin < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (end - begin > kMaxLineBytes)
+      return fail({.position = {.file = file, .line = line},
+                   .message = fmt::format("has {} bytes in one line", end - begin),
+                   .expected = fmt::format("at most {}", kMaxLineBytes)});
+    begin = end + 1;
+  }
+  return true;
+}
+
 Result<toml::table> parse(std::string_view text, const std::string& file) {
   try {
     return toml::parse(text, std::string_view(file));
@@ -98,10 +116,7 @@ SourcePosition TomlDocument::position_of(std::string_view key) const {
 }
 
 Result<TomlDocument> parse_toml(std::string_view text, std::string file) {
-  if (text.size() > kMaxFileBytes)
-    return fail({.position = {.file = file},
-                 .message = fmt::format("has {} bytes", text.size()),
-                 .expected = fmt::format("at most {}", kMaxFileBytes)});
+  PLIMSOLL_CHECK(check_size(text, file));
   PLIMSOLL_TRY(table, parse(text, file));
   TomlDocument document{.file = std::move(file)};
   PLIMSOLL_CHECK(flatten(table, "", document));

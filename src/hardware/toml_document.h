@@ -4,8 +4,8 @@
 //   [memory]                                          memory.usable_gib.value   79.19   line 9
 //   usable_gib = { value = 79.19, source = "oom" }    memory.usable_gib.source  "oom"   line 9
 //
-// Refuses what our files never need: more than 256 KiB, more than 2,000 values, keys of other characters than
-// letters, digits, '_' and '-', dates, and arrays of anything but text.
+// Refuses what our files never need: more than 256 KiB or 2 KiB in a line, more than 2,000 values, keys of
+// other characters than letters, digits, '_' and '-', dates, and arrays of anything but text.
 #pragma once
 
 #include <cstdint>
