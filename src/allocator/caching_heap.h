@@ -53,6 +53,10 @@ class CachingHeap final : public Heap {
 
   // torch.cuda.empty_cache(): gives every whole cached segment back.
   void empty_cache();
+  // Takes over a segment with its blocks as they were at some moment of another allocator; blocks that wait
+  // for another stream count as allocated. The ids are those of the blocks that aren't free, in order.
+  // REQUIRES the blocks tile the segment, it isn't expandable, and the heap's device knows nothing of it.
+  std::vector<BlockId> adopt(const TraceSegment& segment, HeapStream stream);
   // Bytes of the live block, with rounding and unsplit tail. REQUIRES block is live.
   Bytes block_size(BlockId block) const;
   uint64_t block_address(BlockId block) const;

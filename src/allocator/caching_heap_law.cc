@@ -6,92 +6,12 @@
 #include <map>
 
 #include "allocator/caching_heap.h"
+#include "allocator/heap_calls.h"
 #include "allocator/lower_bound_heap.h"
 #include "allocator/plain_caching_model.h"
 
 namespace plimsoll {
 namespace {
-
-struct Call {
-  enum Kind { kAlloc, kFree, kRecordStream, kEmptyCache } kind = kAlloc;
-  int64_t size = 0;
-  int which = 0;  // of the live blocks
-  HeapStream stream = 0;
-};
-
-void showValue(const Call& call, std::ostream& os) {
-  static constexpr const char* kNames[] = {"alloc", "free", "record_stream", "empty_cache"};
-  os << kNames[call.kind] << "(" << call.size << " B, #" << call.which << ", stream " << call.stream << ")";
-}
-
-rc::Gen<int64_t> any_size() {
-  return rc::gen::weightedOneOf<int64_t>(
-      {{2, rc::gen::inRange<int64_t>(0, 5000)},
-       {2, rc::gen::inRange<int64_t>(1, 3 << 20)},
-       {4, rc::gen::inRange<int64_t>(1 << 20, 70 << 20)},
-       {2, rc::gen::map(rc::gen::inRange<int64_t>(1, 40), [](int64_t mib) { return mib << 20; })}});
-}
-
-rc::Gen<Call> any_call() {
-  using Kind = Call::Kind;
-  const auto kind = rc::gen::weightedElement<Kind>(
-      {{50, Kind::kAlloc}, {40, Kind::kFree}, {8, Kind::kRecordStream}, {1, Kind::kEmptyCache}});
-  return rc::gen::build<Call>(rc::gen::set(&Call::kind, kind), rc::gen::set(&Call::size, any_size()),
-                              rc::gen::set(&Call::which, rc::gen::inRange(0, 1 << 20)),
-                              rc::gen::set(&Call::stream, rc::gen::inRange<HeapStream>(0, 3)));
-}
-
-std::vector<Call> any_calls() {
-  return *rc::gen::resize(300, rc::gen::container<std::vector<Call>>(any_call()));
-}
-
-AllocatorSettings any_settings() {
-  AllocatorSettings settings;
-  settings.expandable_segments = *rc::gen::element(false, false, true);
-  settings.max_split_size =
-      *rc::gen::element(std::optional<Bytes>(), std::optional<Bytes>(), std::optional<Bytes>(kMiB * 20),
-                        std::optional<Bytes>(kMiB * 33));
-  settings.garbage_collection_threshold = *rc::gen::element(0.0, 0.0, 0.5);
-  settings.per_process_memory_fraction =
-      *rc::gen::element(std::optional<double>(), std::optional<double>(0.5), std::optional<double>(1.0));
-  settings.roundup_power2_divisions.fill(*rc::gen::element<uint64_t>(0, 0, 4));
-  return settings;
-}
-
-std::optional<Bytes> any_capacity() {
-  return *rc::gen::element(std::optional<Bytes>(), std::optional<Bytes>(kMiB * 150),
-                           std::optional<Bytes>(kMiB * 1000));
-}
-
-// A clock that moves on by one at each look; work on other streams lasts for five looks.
-class SlowStreams final : public StreamClock {
- public:
-  Nanoseconds now() const override { return Nanoseconds{++looks_}; }
-  Nanoseconds busy_until(HeapStream) const override { return Nanoseconds{looks_ + 5}; }
-
- private:
-  mutable int64_t looks_ = 0;
-};
-
-// Makes the calls; after(heap, live) is called after each.
-template <typename After>
-void make_calls(const std::vector<Call>& calls, CachingHeap& heap, std::vector<BlockId>& live, After after) {
-  for (const Call& call : calls) {
-    const size_t which = live.empty() ? 0 : static_cast<size_t>(call.which) % live.size();
-    if (call.kind == Call::kAlloc) {
-      const Allocation block = heap.alloc(Bytes{call.size}, call.stream);
-      if (block) live.push_back(*block);
-    } else if (call.kind == Call::kEmptyCache) {
-      heap.empty_cache();
-    } else if (!live.empty() && call.kind == Call::kRecordStream) {
-      heap.record_stream(live[which], call.stream);
-    } else if (!live.empty()) {
-      heap.free(live[which]);
-      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
-    }
-    after(heap);
-  }
-}
 
 // Adds the blocks up anew and compares with the counters; checks that blocks tile their segments.
 void check_consistent(const CachingHeap& heap) {
@@ -160,11 +80,11 @@ RC_GTEST_PROP(CachingHeapLaw, NeverBelowTheLowerBound, ()) {
   CachingHeap heap({.settings = any_settings()});
   LowerBoundHeap bound;
   std::map<uint32_t, BlockId> bound_of;
-  for (const Call& call : any_calls()) {
-    if (call.kind == Call::kAlloc) {
+  for (const HeapCall& call : any_calls()) {
+    if (call.kind == HeapCall::kAlloc) {
       const BlockId block = *heap.alloc(Bytes{call.size}, call.stream);
       bound_of[block.index] = *bound.alloc(Bytes{call.size}, call.stream);
-    } else if (call.kind == Call::kFree && !bound_of.empty()) {
+    } else if (call.kind == HeapCall::kFree && !bound_of.empty()) {
       const auto freed = std::next(bound_of.begin(), call.which % static_cast<int>(bound_of.size()));
       heap.free(BlockId{freed->first});
       bound.free(freed->second);
@@ -177,7 +97,7 @@ RC_GTEST_PROP(CachingHeapLaw, NeverBelowTheLowerBound, ()) {
 }
 
 RC_GTEST_PROP(CachingHeapLaw, SameCallsSameEvents, ()) {
-  const std::vector<Call> calls = any_calls();
+  const std::vector<HeapCall> calls = any_calls();
   const AllocatorSettings settings = any_settings();
   AllocationTrace traces[2];
   for (AllocationTrace& trace : traces) {
@@ -203,15 +123,15 @@ RC_GTEST_PROP(CachingHeapLaw, ChoosesTheBlocksOfThePlainModel, ()) {
   CachingHeap heap({.settings = settings, .device = &device});
   PlainCachingModel model(settings, model_device);
   std::vector<BlockId> live;
-  for (const Call& call : any_calls()) {
-    if (call.kind == Call::kAlloc && call.size > 0) {
+  for (const HeapCall& call : any_calls()) {
+    if (call.kind == HeapCall::kAlloc && call.size > 0) {
       const Allocation block = heap.alloc(Bytes{call.size}, call.stream);
       const std::optional<uint64_t> address = model.alloc(static_cast<uint64_t>(call.size), call.stream);
       RC_ASSERT(block.has_value() == address.has_value());
       if (!block) continue;
       RC_ASSERT(heap.block_address(*block) == *address);
       live.push_back(*block);
-    } else if (call.kind == Call::kFree && !live.empty()) {
+    } else if (call.kind == HeapCall::kFree && !live.empty()) {
       const size_t which = static_cast<size_t>(call.which) % live.size();
       model.free(heap.block_address(live[which]));
       heap.free(live[which]);

@@ -85,4 +85,33 @@ TraceSegment CachingHeap::segment_from(uint32_t head) const {
   return segment;
 }
 
+std::vector<BlockId> CachingHeap::adopt(const TraceSegment& segment, HeapStream stream) {
+  assert(!segment.is_expandable && "expandable segments can't be taken over");
+  reserved_.add(static_cast<uint64_t>(segment.bytes.value));
+  ++num_segments_;
+  std::vector<BlockId> live;
+  uint32_t previous = kNoBlock;
+  for (const TraceBlock& block : segment.blocks) {
+    const uint32_t index = blocks_.create({.address = block.address,
+                                           .size = static_cast<uint64_t>(block.bytes.value),
+                                           .requested = static_cast<uint64_t>(block.requested.value),
+                                           .previous = previous,
+                                           .stream = stream,
+                                           .is_small = !segment.is_large,
+                                           .is_allocated = block.state != BlockState::kFree});
+    if (previous != kNoBlock) blocks_[previous].next = index;
+    previous = index;
+    if (block.state == BlockState::kFree) {
+      insert_free(index);
+      if (segment.blocks.size() > 1) inactive_split_.add(blocks_[index].size);
+    } else {
+      allocated_.add(blocks_[index].size);
+      active_.add(blocks_[index].size);
+      requested_.add(blocks_[index].requested);
+      live.push_back(BlockId{index});
+    }
+  }
+  return live;
+}
+
 }  // namespace plimsoll
