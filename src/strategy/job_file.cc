@@ -13,6 +13,7 @@
 #include "strategy/errors.h"
 #include "strategy/field.h"
 #include "strategy/limits.h"
+#include "strategy/toml_scan.h"
 #include "strategy/toml_text.h"
 
 namespace plimsoll {
@@ -27,7 +28,20 @@ SourcePosition position_of(const toml::source_region& region, const std::string&
   return position;
 }
 
+Error foreign_byte(std::string_view text, size_t offset, const std::string& file) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t line_start = before.rfind('\n') + 1;  // 0 in the first line
+  const auto line = std::ranges::count(before, '\n') + 1;
+  return {.position = {.file = file,
+                       .line = static_cast<int>(line),
+                       .column = static_cast<int>(offset - line_start + 1)},
+          .message = fmt::format("has the byte 0x{:02X} outside texts and comments",
+                                 static_cast<unsigned char>(text[offset])),
+          .expected = "TOML: letters that are not ASCII stand in texts, between \" or '"};
+}
+
 Result<toml::table> parse_toml(std::string_view text, const std::string& file) {
+  if (const auto offset = find_foreign_byte(text)) return fail(foreign_byte(text, *offset, file));
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {

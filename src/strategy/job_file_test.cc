@@ -133,6 +133,16 @@ TEST(JobFile, MalformedToml) {
   EXPECT_THAT(error_of("[model]\nname = \"" + std::string(5000, 'a') + "\""), HasSubstr("is too long"));
 }
 
+TEST(JobFile, LettersBeyondAsciiStandInTexts) {
+  EXPECT_EQ(error_of("[model]\nname = \xE2\x80\x9Cgpt2\xE2\x80\x9D"),
+            "job.toml:2:8: has the byte 0xE2 outside texts and comments\n"
+            "  expected: TOML: letters that are not ASCII stand in texts, between \" or '");
+  EXPECT_EQ(error_of("# \xC3\xA9\n[model]\nname = \"\\\"\xC3\xA9\" # \xC3\xA9\ngpu = 1"),
+            error_of("\n[model]\nname = \"\\\"e\"\ngpu = 1"));
+  EXPECT_TRUE(parse_job("\xEF\xBB\xBF[model]\nname = '''\n\xC3\xA9'\n'''", "job.toml"));
+  EXPECT_THAT(error_of("[\x01"), HasSubstr("job.toml:1:2: has the byte 0x01"));
+}
+
 TEST(JobFile, FilesThatAreNone) {
   EXPECT_THAT(read_job_file("/nonexistent/job.toml").error().to_text(), HasSubstr("can't be opened"));
   EXPECT_THAT(read_job_file("/").error().to_text(), HasSubstr("is a folder"));

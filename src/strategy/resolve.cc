@@ -20,10 +20,11 @@ constexpr int kAmpere = 80;
 // Jobs that were built by hand have not passed through the reader's bounds.
 Errors out_of_range(const Job& job) {
   Errors errors;
+  const Job fresh;
+  Job scratch;
   for (const Field& field : job_fields()) {
-    Job scratch;
     const auto value = field.get(job);
-    if (!value || value == field.get(scratch)) continue;
+    if (!value || value == field.get(fresh)) continue;
     if (auto done = set_field(scratch, field, *value, {}); !done) errors.push_back(std::move(done).error());
   }
   return errors;
@@ -81,8 +82,8 @@ std::vector<Assumption> all_assumptions(const Job& job, const ResolvedJob& resol
 using Notes = std::vector<std::string>;
 
 void note_unused(const Case& c, Notes& notes) {
+  const Job fresh;
   for (const Field& field : job_fields()) {
-    const Job fresh;
     if (!is_given(field, c.job, fresh)) continue;
     if (const auto unused = why_unused(field.text.path, c.resolved, c.architecture))
       notes.push_back(fmt::format("{} has no effect here: it needs {}", field.text.path, unused->needs));
