@@ -12,12 +12,13 @@ struct ModelOutput {
   Value loss, logits;
 };
 
+// model.cc: the body that the family names, as one region.
 ModelOutput write_model(Eager& e, const Family& family, const ResolvedJob& job, const ModelInputs& inputs);
 
 // A module's call as a region to which strategies attach: begun and ended with its arguments and results.
 class RegionScope {
  public:
-  // Undefined keywords are left out.
+  // Undefined tensors (None in Python) are left out.
   RegionScope(Eager& e, RegionKind kind, std::initializer_list<const Value*> arguments,
               std::initializer_list<const Value*> keywords = {});
   void end(std::initializer_list<const Value*> results);

@@ -1,0 +1,40 @@
+#include "frameworks/pytorch/bodies.h"
+
+namespace plimsoll::pytorch {
+
+RegionScope::RegionScope(Eager& e, RegionKind kind, std::initializer_list<const Value*> arguments,
+                         std::initializer_list<const Value*> keywords)
+    : e_(e) {
+  Program& program = e.recorder().program();
+  Region region{.kind = kind, .module = e.recorder().module};
+  for (const Value* a : arguments)
+    if (a->is_defined()) region.arguments.push_back(a->id());
+  for (const Value* k : keywords)
+    if (k->is_defined()) region.keywords.push_back(k->id());
+  program.regions.push_back(std::move(region));
+  id_ = RegionId{static_cast<uint32_t>(program.regions.size() - 1)};
+  e.recorder().begin(id_);
+}
+
+void RegionScope::end(std::initializer_list<const Value*> results) {
+  std::vector<TensorId>& ids = e_.recorder().program().regions[id_.value].results;
+  for (const Value* r : results) ids.push_back(r->id());
+  e_.recorder().end(id_);
+}
+
+namespace {
+
+ModelOutput write_body(Eager& e, const Family& family, const ResolvedJob& job, const ModelInputs& inputs) {
+  return decoder_causal_lm(e, family, job, inputs);
+}
+
+}  // namespace
+
+ModelOutput write_model(Eager& e, const Family& family, const ResolvedJob& job, const ModelInputs& inputs) {
+  RegionScope region(e, RegionKind::kModel, {&inputs.ids, &inputs.labels});
+  ModelOutput output = write_body(e, family, job, inputs);
+  region.end({&output.loss, &output.logits});
+  return output;
+}
+
+}  // namespace plimsoll::pytorch
