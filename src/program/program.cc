@@ -27,6 +27,8 @@ constexpr std::array<std::string_view, kCategoryCount> kCategories = {"parameter
                                                                       "logits",
                                                                       "gather_buffer",
                                                                       "unsharded_parameter",
+                                                                      "unsharded_gradient",
+                                                                      "accumulated_gradient",
                                                                       "reduce_buffer",
                                                                       "communication_bucket",
                                                                       "workspace"};

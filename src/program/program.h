@@ -51,11 +51,13 @@ enum class Category : uint8_t {
   kLogits,
   kGatherBuffer,
   kUnshardedParameter,
+  kUnshardedGradient,    // of a whole unit, before it is reduced
+  kAccumulatedGradient,  // the same, kept over micro-batches in the dtype of the reduction
   kReduceBuffer,
   kCommunicationBucket,
   kWorkspace
 };
-inline constexpr int kCategoryCount = 14;
+inline constexpr int kCategoryCount = 16;
 std::string_view name_of(Category category);  // "parameter", "master_parameter", ...
 std::optional<Category> category_from_name(std::string_view name);
 

@@ -176,6 +176,12 @@ Value Recorder::emit_in_place(OpKind kind, std::initializer_list<Value*> inputs,
   return result;
 }
 
+void Recorder::emit_allocation(OpKind kind, std::span<const TensorId> tensors) {
+  const uint32_t op = begin_op(kind, {}, {});
+  program_.operands.insert(program_.operands.end(), tensors.begin(), tensors.end());
+  program_.ops[op].output_count = static_cast<uint32_t>(tensors.size());
+}
+
 OpId Recorder::emit_effect(OpKind kind, std::span<const TensorId> inputs, const Attributes& attributes) {
   return OpId{begin_op(kind, inputs, attributes)};
 }

@@ -85,6 +85,8 @@ class Recorder {
                                 const Attributes& a = {});
   // Writes an op that changes its first input; the result is the same storage.
   Value emit_in_place(OpKind kind, std::initializer_list<Value*> inputs, const Attributes& attributes = {});
+  // Writes an op that gives memory to storages made by `persistent`; free_storage takes it back.
+  void emit_allocation(OpKind kind, std::span<const TensorId> tensors);
   // Writes an op that only reads (a collective into existing buffers, an optimizer's update).
   OpId emit_effect(OpKind kind, std::span<const TensorId> inputs, const Attributes& attributes = {});
   // The same op as `op` of `source` on other inputs, with results laid out as there; outputs are appended.

@@ -23,6 +23,10 @@ std::string_view stated_category(Category category) {
       return "comm_allgather";
     case Category::kUnshardedParameter:
       return "comm_unsharded_param";
+    case Category::kAccumulatedGradient:
+      return "comm_accum_grad";
+    case Category::kUnshardedGradient:
+      return "temp_bwd";
     case Category::kReduceBuffer:
       return "comm_reduce";
     case Category::kCommunicationBucket:

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <memory>
 #include <regex>
 
 #include "frameworks/pytorch/eager.h"
+#include "frameworks/pytorch/engine.h"
 #include "frameworks/pytorch/forward.h"
 #include "frameworks/pytorch/optimizer.h"
 #include "program/autograd.h"
@@ -15,57 +16,23 @@
 namespace plimsoll::pytorch {
 namespace {
 
-// AccumulateGrad: the first gradient is kept as it is when nobody else holds it and it is laid out like the
-// parameter. Source: torch/csrc/autograd/functions/accumulate_grad.h.
-class Gradients : public GradientSink {
- public:
-  explicit Gradients(Recorder& recorder) : r_(recorder) {}
-
-  void accumulate(TensorId parameter, Value gradient) override {
-    Value& kept = by_parameter_[parameter.value];
-    if (kept) {
-      kept = ops::add_(std::move(kept), std::move(gradient));
-      return;
-    }
-    const Layout& wanted = r_.info(parameter).layout;
-    const bool is_alike = gradient.layout().strides == wanted.strides || gradient.layout().is_contiguous();
-    if (r_.tensor_references(gradient.id()) == 1 && is_alike) {
-      kept = std::move(gradient);
-    } else {
-      Value copy = ops::empty(r_, wanted, gradient.dtype());
-      kept = ops::copy_(std::move(copy), std::move(gradient));
-    }
-    r_.program().storages[kept.info().storage.value].category = Category::kGradient;
-  }
-
-  Value of(TensorId parameter) const {
-    const auto found = by_parameter_.find(parameter.value);
-    return found == by_parameter_.end() ? Value() : found->second;
-  }
-  bool is_empty() const { return by_parameter_.empty(); }
-  void clear() { by_parameter_.clear(); }
-
- private:
-  Recorder& r_;
-  std::map<uint32_t, Value> by_parameter_;
-};
-
 class TrainingBuilder {
  public:
   TrainingBuilder(const Architecture& architecture, const ResolvedJob& job)
       : a_(architecture),
         job_(job),
         r_(program_, Recorder::Mode::kComplete),
-        gradients_(r_),
         optimizer_(r_, job) {}
 
   Result<Program> build() {
     program_.is_complete = true;
     PLIMSOLL_CHECK(choose_trainable());
+    engine_ = make_engine();
     PLIMSOLL_TRY(forward,
-                 record_forward(a_, job_, trainable_, {.parameter_dtype = parameter_dtype(job_.precision)}));
+                 record_forward(a_, job_, trainable_, {.parameter_dtype = engine_->compute_dtype()}));
     forward_ = std::move(forward);
     PLIMSOLL_CHECK(mark_recompute(forward_.program, job_.recompute));
+    engine_->mark_units(forward_.program);
     load();
     PLIMSOLL_CHECK(steps());
     if (job_.loop.has_evaluation) PLIMSOLL_CHECK(evaluate());
@@ -74,6 +41,11 @@ class TrainingBuilder {
   }
 
  private:
+  std::unique_ptr<ParallelEngine> make_engine() {
+    if (job_.engine == DataParallelEngine::kFsdp2) return make_fsdp2(r_, a_, job_, trainable_);
+    return make_single_device(r_, parameter_dtype(job_.precision));
+  }
+
   Result<void> choose_trainable() {
     trainable_.assign(a_.parameters.size(), true);
     if (!job_.loop.trainable) return {};
@@ -106,19 +78,20 @@ class TrainingBuilder {
     section("load", "load", [&] {
       const With<bool> no_grad(r_.is_grad_enabled, false);
       const DType dtype = parameter_dtype(job_.precision);
-      std::vector<Value> tied;
-      for (const ParameterTensor& p : a_.parameters) {
-        parameters_.push_back(make(Layout::contiguous(p.shape), dtype, Category::kParameter, p.name));
-        program_.parameters.push_back(parameters_.back().id());
-      }
+      std::vector<Value> parameters, tied;
+      for (const ParameterTensor& p : a_.parameters)
+        parameters.push_back(make(Layout::contiguous(p.shape), dtype, Category::kParameter, p.name));
       for (const BufferTensor& b : a_.buffers)
         buffers_.push_back(make(Layout::contiguous(b.shape), buffer_dtype(b), Category::kBuffer, b.name));
-      for (size_t i = 0; i < parameters_.size(); ++i)
+      for (size_t i = 0; i < parameters.size(); ++i)
         for (const std::string& name : a_.parameters[i].tied_names)
           tied.push_back(make(Layout::contiguous(a_.parameters[i].shape), dtype, Category::kParameter, name));
       tied.clear();
-      for (size_t i = 0; i < parameters_.size(); ++i)
-        program_.tensors[parameters_[i].id().value].requires_grad = trainable_[i];
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        program_.tensors[parameters[i].id().value].requires_grad = trainable_[i];
+        program_.parameters.push_back(parameters[i].id());
+      }
+      engine_->take_over(std::move(parameters), buffers_);
       const Layout tokens = Layout::contiguous({job_.batch.micro_batch, job_.batch.sequence});
       inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "input_ids"));
       inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "labels"));
@@ -127,8 +100,8 @@ class TrainingBuilder {
   }
 
   void bind(Autograd& autograd, const ForwardProgram& forward) {
-    for (size_t i = 0; i < parameters_.size(); ++i)
-      autograd.bind(forward.program.parameters[i], parameters_[i]);
+    for (size_t i = 0; i < a_.parameters.size(); ++i)
+      autograd.bind(forward.program.parameters[i], engine_->compute_parameter(i));
     for (size_t i = 0; i < buffers_.size(); ++i) autograd.bind(forward.buffers[i], buffers_[i]);
     autograd.bind(forward.ids, inputs_[0]);
     autograd.bind(forward.labels, inputs_[1]);
@@ -140,20 +113,22 @@ class TrainingBuilder {
       for (int64_t g = 1; g <= job_.batch.accumulation; ++g) {
         const std::string suffix =
             job_.batch.accumulation == 1 ? fmt::format("{}", iteration) : fmt::format("{}.{}", iteration, g);
-        PLIMSOLL_CHECK(micro_step(suffix));
+        PLIMSOLL_CHECK(micro_step(suffix, g == job_.batch.accumulation || !job_.loop.no_sync));
       }
       Result<void> result;
-      section("step", fmt::format("step{}", iteration), [&] { result = optimizer_.step(trained_tensors()); });
+      section("step", fmt::format("step{}", iteration),
+              [&] { result = optimizer_.step(engine_->trained_tensors()); });
       PLIMSOLL_CHECK(result);
       section("zero", fmt::format("zero{}", iteration), [&] { zero(); });
     }
     return {};
   }
 
-  Result<void> micro_step(const std::string& suffix) {
-    Autograd autograd(r_, forward_.program, gradients_, nullptr, {});
+  Result<void> micro_step(const std::string& suffix, bool communicates) {
+    Autograd autograd(r_, forward_.program, *engine_, engine_.get(), {});
     Value loss;
     section("forward", "fwd" + suffix, [&] {
+      engine_->begin_micro_step(true, communicates);
       bind(autograd, forward_);
       loss = autograd.forward(forward_.loss);
       autograd.release_locals();
@@ -163,24 +138,19 @@ class TrainingBuilder {
     return {};
   }
 
-  std::vector<TrainedTensor> trained_tensors() const {
-    std::vector<TrainedTensor> tensors;
-    for (const Value& p : parameters_)
-      if (Value g = gradients_.of(p.id())) tensors.push_back({.parameter = p, .gradient = std::move(g)});
-    return tensors;
-  }
-
   void zero() {
     const With<Holder> holder(r_.holder, Holder::kGradient);
-    if (job_.loop.zero_grad == ZeroGrad::kSetToNone) gradients_.clear();
+    engine_->zero_gradients(job_.loop.zero_grad);
   }
 
   Result<void> evaluate() {
     PLIMSOLL_TRY(forward,
                  record_forward(a_, job_, trainable_,
-                                {.parameter_dtype = parameter_dtype(job_.precision), .is_training = false}));
+                                {.parameter_dtype = engine_->compute_dtype(), .is_training = false}));
+    engine_->mark_units(forward.program);
     section("evaluation", "eval", [&] {
-      Autograd autograd(r_, forward.program, gradients_, nullptr, {});
+      Autograd autograd(r_, forward.program, *engine_, engine_.get(), {});
+      engine_->begin_micro_step(false, false);
       bind(autograd, forward);
       autograd.forward_without_gradients();
       autograd.release_locals();
@@ -193,10 +163,10 @@ class TrainingBuilder {
   Program program_;
   Recorder r_;
   ForwardProgram forward_;
-  Gradients gradients_;
+  std::unique_ptr<ParallelEngine> engine_;
   OptimizerWriter optimizer_;
   std::vector<bool> trainable_;
-  std::vector<Value> parameters_, buffers_, inputs_;
+  std::vector<Value> buffers_, inputs_;
 };
 
 }  // namespace

@@ -1,0 +1,41 @@
+// How the parameters of a run are held, gathered and reduced: the part of a training run that data
+// parallelism decides. The training program asks one engine, whichever it is; degree 1 is `SingleDevice`.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frameworks/pytorch/optimizer.h"
+#include "model/architecture.h"
+#include "program/autograd.h"
+#include "strategy/job.h"
+
+namespace plimsoll::pytorch {
+
+class ParallelEngine : public GradientSink, public UnitHooks {
+ public:
+  // The dtype in which the modules see their parameters.
+  virtual DType compute_dtype() const = 0;
+  // In the load phase: takes over the loaded model, whose parameters are in registration order.
+  virtual void take_over(std::vector<Value> parameters, std::vector<Value> buffers) = 0;
+  // Marks the regions of a forward program that are units.
+  virtual void mark_units(Program& /*forward*/) {}
+  // What stands for parameter i in a forward pass.
+  virtual Value compute_parameter(size_t i) const = 0;
+  // Before each forward; `communicates`: gradients are reduced in the backward that follows.
+  virtual void begin_micro_step(bool /*is_training*/, bool /*communicates*/) {}
+  // The rank's own tensors that have gradients, in registration order.
+  virtual std::vector<TrainedTensor> trained_tensors() const = 0;
+  virtual void zero_gradients(ZeroGrad mode) = 0;
+};
+
+// AccumulateGrad: the first gradient is kept as it is when nobody else holds it and it is laid out like the
+// parameter, later ones are added in place. Source: torch/csrc/autograd/functions/accumulate_grad.h.
+void accumulate_gradient(Recorder& recorder, TensorId parameter, Value gradient, Value& kept,
+                         Category category);
+
+std::unique_ptr<ParallelEngine> make_single_device(Recorder& recorder, DType dtype);
+std::unique_ptr<ParallelEngine> make_fsdp2(Recorder& recorder, const Architecture& architecture,
+                                           const ResolvedJob& job, const std::vector<bool>& trainable);
+
+}  // namespace plimsoll::pytorch
