@@ -6,8 +6,8 @@
 // Transformers) registers them (state_dict order), tied ones included once under their first name with
 // `tied_names` beside it.
 //
-//   Result<Architecture> a = model::read_hf_config("config.json");   // importers/hf_config
-//   a->parameter_count();                                            // 8,030,261,248 for llama-3.1-8b
+//   Result<Architecture> a = read_hf_config("config.json");  // importers/hf_config
+//   a->parameter_count();                                    // 8,030,261,248 for llama-3.1-8b
 #pragma once
 
 #include <cstdint>

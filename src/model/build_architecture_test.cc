@@ -81,8 +81,8 @@ TEST(BuildArchitecture, ActiveParametersCountExpertsByTheirShare) {
   config.push_back({.key = "num_experts_per_tok", .value = {int64_t{2}}});
   const auto a = build_architecture(config, {});
   ASSERT_TRUE(a) << a.error().to_text();
-  const int64_t one_expert = 3 * 96 * 64;
-  EXPECT_EQ(a->parameter_count() - a->active_parameter_count(), 3 * 6 * one_expert);
+  constexpr int64_t kOneExpert = int64_t{3} * 96 * 64;
+  EXPECT_EQ(a->parameter_count() - a->active_parameter_count(), 3 * 6 * kOneExpert);
 }
 
 TEST(Registry, NamesAreSortedAndAliasesLead) {

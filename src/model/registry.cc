@@ -65,6 +65,7 @@ const std::vector<FamilyAlias>& family_aliases() {
       {.name = "gemma3", .family = "gemma3_text", .nested_key = "text_config"},
       {.name = "kimi_k2", .family = "deepseek_v3", .nested_key = ""},
       {.name = "llama4", .family = "llama4_text", .nested_key = "text_config"},
+      {.name = "qwen3_vl", .family = "qwen3", .nested_key = "text_config"},
   };
   return all;
 }

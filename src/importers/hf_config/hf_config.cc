@@ -20,21 +20,25 @@ Result<std::filesystem::path> file_of(const std::filesystem::path& path) {
                .expected = "a model's config.json, or the folder that holds it"});
 }
 
+Error unreadable(const std::filesystem::path& path, std::string message) {
+  return {.position = {.file = path.string()},
+          .message = std::move(message),
+          .expected = "a model's config.json, or the folder that holds it"};
+}
+
+// The size comes first: it tells whether the path is a file, and opening something else may wait for ever.
 Result<std::string> text_of(const std::filesystem::path& path) {
   std::error_code problem;
   const auto size = std::filesystem::file_size(path, problem);
-  std::ifstream stream(path, std::ios::binary);
-  if (problem || !stream) {
-    return fail({.position = {.file = path.string()},
-                 .message = problem ? "can't be read: " + problem.message() : "can't be opened",
-                 .expected = "a model's config.json, or the folder that holds it"});
-  }
+  if (problem) return fail(unreadable(path, "can't be read: " + problem.message()));
   if (size > kMaxConfigBytes) {
     return fail({.position = {.file = path.string()},
-                 .message = fmt::format("is {} bytes long", size),
+                 .message = fmt::format("is {} bytes long", with_thousands(static_cast<int64_t>(size))),
                  .expected = "a model's configuration, at most 16 MiB",
                  .hint = "weights aren't needed: give the config.json beside them"});
   }
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return fail(unreadable(path, "can't be opened"));
   std::string text(static_cast<size_t>(size), '\0');
   stream.read(text.data(), static_cast<std::streamsize>(size));
   text.resize(static_cast<size_t>(stream.gcount()));

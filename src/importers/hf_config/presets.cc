@@ -48,4 +48,10 @@ Result<Architecture> read_preset(std::string_view name, const std::filesystem::p
   return read_hf_config(preset.path, named);
 }
 
+Result<Architecture> read_model(const std::string& preset_or_path, const std::filesystem::path& data,
+                                const HfConfigOptions& options) {
+  const bool is_path = preset_or_path.find('/') != std::string::npos || preset_or_path.ends_with(".json");
+  return is_path ? read_hf_config(preset_or_path, options) : read_preset(preset_or_path, data, options);
+}
+
 }  // namespace plimsoll

@@ -119,6 +119,13 @@ TEST(Presets, AnUnknownNameIsAnsweredWithNearOnes) {
   EXPECT_THAT(list_presets("/nowhere"), IsEmpty());
 }
 
+TEST(Presets, AModelIsAPresetOrAPath) {
+  EXPECT_EQ(read_model("gpt2", kData)->name, "gpt2");
+  const std::string path = (kData / "models/gpt2.json").string();
+  EXPECT_EQ(read_model(path, kData)->name, path);
+  EXPECT_THAT(read_model("gpt2.json", kData).error().to_text(), HasSubstr("can't be read"));
+}
+
 TEST(Presets, TheLargestIsReadInMilliseconds) {
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(read_preset("llama-3.1-405b", kData));
