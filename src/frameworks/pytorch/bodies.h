@@ -28,8 +28,13 @@ class RegionScope {
   RegionId id_;
 };
 
+// model.cc: how the <Family>ForCausalLM classes end: slice_logits_to_keep, lm_head, loss.
+ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs);
+
 // decoder.cc: Llama's body and those alike.
 ModelOutput decoder_causal_lm(Eager& e, const Family& family, const ResolvedJob& job,
                               const ModelInputs& inputs);
+// body_<family>.cc
+ModelOutput gpt2_lm_head_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 
 }  // namespace plimsoll::pytorch

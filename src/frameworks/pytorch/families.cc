@@ -9,6 +9,7 @@ namespace plimsoll::pytorch {
 namespace {
 
 constexpr std::array kFamilies = {
+    Family{.name = "gpt2", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kGpt2},
     Family{.name = "llama"},
     Family{.name = "mistral"},
     Family{.name = "qwen2"},

@@ -1,26 +1,6 @@
-#include <cassert>
-
 #include "frameworks/pytorch/modules.h"
 
 namespace plimsoll::pytorch {
-
-Value activation(Eager& e, std::string_view name, Activation kind, const Value& x) {
-  const Eager::Module scope(e, name);
-  switch (kind) {
-    case Activation::kSilu:
-      return ops::silu(x);
-    case Activation::kGelu:
-    case Activation::kGeluTanh:
-      return ops::gelu(x);
-    case Activation::kRelu:
-      return ops::relu(x);
-    case Activation::kTanh:
-      return ops::tanh(x);
-    default:
-      assert(false && "activation without a recipe");
-  }
-  return x;
-}
 
 Value mlp(Eager& e, const Family&, const Mlp& mlp, std::string_view name, const Value& x) {
   const Eager::Module scope(e, name);

@@ -22,10 +22,24 @@ void RegionScope::end(std::initializer_list<const Value*> results) {
   e_.recorder().end(id_);
 }
 
+ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs) {
+  const Value hidden = ops::slice(last_hidden, 1, 0, last_hidden.size(1));
+  RegionScope region(e, RegionKind::kHead, {&hidden});
+  Value logits = e.linear("lm_head", hidden);
+  region.end({&logits});
+  Value loss = causal_lm_loss(e, logits, inputs.labels);
+  return {.loss = std::move(loss), .logits = std::move(logits)};
+}
+
 namespace {
 
 ModelOutput write_body(Eager& e, const Family& family, const ResolvedJob& job, const ModelInputs& inputs) {
-  return decoder_causal_lm(e, family, job, inputs);
+  switch (family.body) {
+    case BodyVariant::kGpt2:
+      return gpt2_lm_head_model(e, job, inputs);
+    default:
+      return decoder_causal_lm(e, family, job, inputs);
+  }
 }
 
 }  // namespace

@@ -41,8 +41,10 @@ Value repeat_kv(Value x, int64_t times);
 Value scaled_dot_product_attention(Eager& e, SdpaBackend backend, Value q, Value k, Value v, Value mask,
                                    bool is_causal, double dropout, bool enable_gqa);
 
-// mlp.cc
+// activations.cc: the activation module `name` below the current path.
 Value activation(Eager& e, std::string_view name, Activation kind, const Value& x);
+
+// mlp.cc
 Value mlp(Eager& e, const Family& family, const Mlp& mlp, std::string_view name, const Value& x);
 
 // loss.cc: ForCausalLMLoss and ForMaskedLMLoss; logits [b, s, vocab], labels [b, s] int64. A scalar.
