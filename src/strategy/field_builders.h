@@ -82,7 +82,7 @@ Field number(FieldText text, FieldRange range, Access access) {
 
 // A choice among names. `read` gives an optional of the member's type, `write` the name of a value.
 template <typename Access, typename Read, typename Write>
-Field named(FieldText text, std::vector<std::string> choices, Access access, Read read, Write write) {
+Field named(FieldText text, std::vector<std::string>&& choices, Access access, Read read, Write write) {
   return {.text = text,
           .kind = FieldKind::kChoice,
           .choices = std::move(choices),

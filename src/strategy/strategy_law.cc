@@ -20,7 +20,7 @@ rc::Gen<std::string> any_text() {
 }
 
 std::string any_choice(const Field& field) {
-  const std::string name = *rc::gen::elementOf(field.choices);
+  std::string name = *rc::gen::elementOf(field.choices);
   if (name == "every-N") return "every-" + std::to_string(*rc::gen::inRange<int64_t>(2, kMaxEveryNth + 1));
   if (name == "every-N-reentrant") return "every-7-reentrant";
   return name;
