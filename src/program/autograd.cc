@@ -594,6 +594,8 @@ class Autograd::Impl {
     unpack(index, call);
     row.backward(call);
     std::vector<Value> results = std::move(call.results);
+    call.saved_inputs.clear();  // the function has returned: what it unpacked is gone
+    call.saved_outputs.clear();
     validate(op, results);
     return results;
   }

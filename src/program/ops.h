@@ -30,6 +30,7 @@ Value transpose(Value x, int a, int b);
 Value permute(Value x, std::initializer_list<int> order);
 Value expand(Value x, SizeList sizes);  // -1 keeps
 Value expand(Value x, Sizes sizes);
+// As Python's x[..., start:start + length * step:step]: an alias when that is the whole dim.
 Value slice(Value x, int dim, int64_t start, int64_t length, int64_t step = 1);
 Value select(Value x, int dim, int64_t index);
 Value unsqueeze(Value x, int dim);

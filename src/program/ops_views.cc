@@ -52,6 +52,7 @@ Value expand(Value x, SizeList sizes) { return expand(std::move(x), span_of(size
 Value slice(Value x, int dim, int64_t start, int64_t length, int64_t step) {
   const int positive = dim < 0 ? dim + x.rank() : dim;
   assert(start >= 0 && start + (length - 1) * step < std::max<int64_t>(x.size(positive), 1));
+  if (length == x.size(positive)) return x.recorder().emit_view(OpKind::kAlias, x, x.layout());
   return x.recorder().emit_view(OpKind::kSlice, x, x.layout().sliced(positive, length, step),
                                 SliceAttr{.dim = positive, .start = start, .step = step});
 }

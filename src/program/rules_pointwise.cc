@@ -7,6 +7,8 @@ namespace {
 using ops::binary;
 using ops::with_scalar;
 
+// Formulas are C++ expressions: their temporaries live to the end of the whole expression, so here they have
+// names.
 double scalar_of(const BackwardCall& call) { return call.attributes<ScalarAttr>().value; }
 
 void sub(BackwardCall& call) {
@@ -26,8 +28,10 @@ Saves keeps_for_div(const Program&, const Op&, uint32_t needed) {
 }
 void div(BackwardCall& call) {
   if (call.needs(1)) {  // -grad * ((self / other) / other)
-    Value quotient = ops::div(ops::div(call.input(0), call.input(1)), call.input(1));
-    call.results[1] = ops::mul(ops::neg(call.gradient()), std::move(quotient));
+    const Value quotient = ops::div(call.input(0), call.input(1));
+    const Value twice = ops::div(quotient, call.input(1));
+    const Value negated = ops::neg(call.gradient());
+    call.results[1] = ops::mul(negated, twice);
   }
   if (call.needs(0)) call.results[0] = ops::div(call.gradient(), call.input(1));
 }
@@ -35,8 +39,9 @@ void div_scalar(BackwardCall& call) { call.results[0] = ops::div(call.gradient()
 
 void pow(BackwardCall& call) {  // grad * (exponent * self.pow(exponent - 1))
   const double exponent = scalar_of(call);
-  Value slope = with_scalar(OpKind::kScale, ops::pow(call.input(0), exponent - 1), exponent);
-  call.results[0] = ops::mul(call.gradient(), std::move(slope));
+  const Value power = ops::pow(call.input(0), exponent - 1);
+  const Value slope = with_scalar(OpKind::kScale, power, exponent);
+  call.results[0] = ops::mul(call.gradient(), slope);
 }
 
 void rsqrt(BackwardCall& call) {  // -0.5 * grad * result.pow(3)
