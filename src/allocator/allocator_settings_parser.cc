@@ -44,9 +44,8 @@ struct Entry {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view source) : source_(source), tokens_(tokens_of(text)) {
-    end_column_ = static_cast<int>(text.size()) + 1;
-  }
+  Parser(std::string_view text, std::string_view source)
+      : source_(source), tokens_(tokens_of(text)), end_column_(static_cast<int>(text.size()) + 1) {}
 
   Result<AllocatorSettings> parse() {
     std::vector<Entry> entries;
@@ -288,7 +287,7 @@ class Parser {
 
   std::string_view source_;
   std::vector<Token> tokens_;
-  int end_column_ = 1;
+  int end_column_;
   size_t at_ = 0;
   AllocatorSettings settings_;
 };

@@ -14,7 +14,7 @@ constexpr size_t kLongestMemoized = 64;  // longer strings are seldom repeated
 
 }  // namespace
 
-PickleWriter::PickleWriter(std::ostream& out) : out_(out) { buffer_ = "\x80\x04"; }
+PickleWriter::PickleWriter(std::ostream& out) : out_(out), buffer_("\x80\x04") {}
 
 void PickleWriter::begin(char empty, char close) {
   before_value();

@@ -19,9 +19,8 @@ std::string microseconds(Nanoseconds time) {
 
 }  // namespace
 
-TraceEventWriter::TraceEventWriter(std::ostream& out) : out_(out) {
-  buffer_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-}
+TraceEventWriter::TraceEventWriter(std::ostream& out)
+    : out_(out), buffer_("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n") {}
 
 void TraceEventWriter::add(std::string_view process_name, const Timeline& timeline) {
   ++process_;

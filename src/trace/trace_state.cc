@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 namespace plimsoll {
 namespace {
@@ -19,7 +20,7 @@ class Undo {
         if (block.state != BlockState::kFree) live_[block.address] = block;
       }
     }
-    for (auto event = trace.events.rbegin(); event != trace.events.rend(); ++event) undo(*event);
+    for (const AllocationEvent& event : std::views::reverse(trace.events)) undo(event);
   }
 
   std::vector<TraceSegment> segments() {
