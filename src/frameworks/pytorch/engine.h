@@ -35,6 +35,7 @@ void accumulate_gradient(Recorder& recorder, TensorId parameter, Value gradient,
                          Category category);
 
 std::unique_ptr<ParallelEngine> make_single_device(Recorder& recorder, DType dtype);
+std::unique_ptr<ParallelEngine> make_ddp(Recorder& recorder, const ResolvedJob& job);
 std::unique_ptr<ParallelEngine> make_fsdp2(Recorder& recorder, const Architecture& architecture,
                                            const ResolvedJob& job, const std::vector<bool>& trainable);
 

@@ -43,6 +43,7 @@ class TrainingBuilder {
  private:
   std::unique_ptr<ParallelEngine> make_engine() {
     if (job_.engine == DataParallelEngine::kFsdp2) return make_fsdp2(r_, a_, job_, trainable_);
+    if (job_.engine == DataParallelEngine::kDdp) return make_ddp(r_, job_);
     return make_single_device(r_, parameter_dtype(job_.precision));
   }
 
