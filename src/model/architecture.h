@@ -36,8 +36,9 @@ struct Norm {
 struct LatentAttention {
   std::optional<int64_t> query_rank;  // empty: queries are projected directly
   int64_t kv_rank = 0;
-  int64_t nope_head_dim = 0;  // part of the query/key head without position
-  int64_t rope_head_dim = 0;  // part with rotary position, the key's shared by all heads
+  int64_t nope_head_dim = 0;         // part of the query/key head without position
+  int64_t rope_head_dim = 0;         // part with rotary position, the key's shared by all heads
+  bool is_rope_interleaved = false;  // pairs of neighbours are rotated, not halves
 };
 
 enum class HeadNorm { kNone, kPerHead, kWholeProjection, kWithoutWeight };  // norm on queries and keys
@@ -79,6 +80,10 @@ struct Moe {
   bool has_expert_bias = false;
   int64_t expert_groups = 1;  // group-limited routing
   int64_t groups_per_token = 1;
+  bool is_group_limited = false;        // experts are chosen within the best groups (DeepSeek)
+  bool has_normalised_weights = false;  // a token's weights are divided by their sum
+  bool has_jitter = false;              // noise on the input while training (router_jitter_noise)
+  bool has_balance_loss = false;        // the routers' logits are returned and enter the loss
   Activation activation = Activation::kSilu;
 };
 

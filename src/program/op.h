@@ -94,9 +94,9 @@ namespace plimsoll {
   X(kHistogram, "histc.default", kOther)                                                             \
   X(kGather, "gather.default", kOther)                                                               \
   X(kScatter, "scatter.src", kOther)                                                                 \
-  X(kScatterAdd, "scatter_add.default", kInPlace)                                                    \
+  X(kScatterAdd, "scatter_add.default", kOther)                                                      \
   X(kIndex, "index.Tensor", kOther)                                                                  \
-  X(kIndexPut, "index_put.default", kInPlace)                                                        \
+  X(kIndexPut, "index_put.default", kOther)                                                          \
   X(kSoftmax, "_softmax.default", kOther)                                                            \
   X(kSafeSoftmax, "_safe_softmax.default", kOther)                                                   \
   X(kLogSoftmax, "_log_softmax.default", kOther)                                                     \
@@ -114,10 +114,14 @@ namespace plimsoll {
   X(kCudnnAttention, "_scaled_dot_product_cudnn_attention.default", kOther)                          \
   X(kAddInPlace, "add_.Tensor", kInPlace)                                                            \
   X(kMulInPlace, "mul_.Tensor", kInPlace)                                                            \
+  X(kDivInPlace, "div_.Tensor", kInPlace)                                                            \
   X(kCopyInPlace, "copy_.default", kInPlace)                                                         \
+  X(kCopyIntoSlice, "copy_.default", kInPlace)                                                       \
   X(kMaskedFillInPlace, "masked_fill_.Scalar", kInPlace)                                             \
   X(kFillInPlace, "fill_.Scalar", kInPlace)                                                          \
   X(kZeroInPlace, "zero_.default", kInPlace)                                                         \
+  X(kIndexPutInPlace, "index_put_.default", kInPlace)                                                \
+  X(kScatterInPlace, "scatter_.src", kInPlace)                                                       \
   X(kSliceBackward, "slice_backward.default", kOther)                                                \
   X(kSelectBackward, "select_backward.default", kOther)                                              \
   X(kSiluBackward, "silu_backward.default", kPointwise)                                              \

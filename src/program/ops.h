@@ -93,6 +93,9 @@ Value masked_fill(Value x, Value mask);
 Value copy_(Value destination, Value source);
 Value add_(Value x, Value y);
 Value mul_(Value x, double scalar);
+Value div_(Value x, Value y);
+// x[..., start : start + source.size(dim), ...] = source
+Value copy_into_slice_(Value x, Value source, int dim, int64_t start);
 Value masked_fill_(Value x, Value mask);
 Value zero_(Value x);
 
@@ -114,8 +117,10 @@ Value log_softmax(Value x, int dim, std::optional<DType> dtype = std::nullopt);
 Value embedding(Value weight, Value ids);
 Value gather(Value x, int dim, Value index);
 Value scatter(Value x, int dim, Value index, Value source);
-Value scatter_add_(Value x, int dim, Value index, Value source);
+Value scatter_(Value x, int dim, Value index, Value source);
+Value scatter_add(Value x, int dim, Value index, Value source);
 Value index(Value x, std::vector<Value> indices);  // advanced indexing of the leading dims
+Value index_put(Value x, std::vector<Value> indices, Value source);
 Value index_put_(Value x, std::vector<Value> indices, Value source);
 Value histogram(Value x, int64_t bins);
 

@@ -159,10 +159,15 @@ Value scatter(Value x, int dim, Value index, Value source) {
                            DimAttr{.mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim)});
 }
 
-Value scatter_add_(Value x, int dim, Value index, Value source) {
+Value scatter_(Value x, int dim, Value index, Value source) {
   return x.recorder().emit_in_place(
-      OpKind::kScatterAdd, {&x, &index, &source},
+      OpKind::kScatterInPlace, {&x, &index, &source},
       DimAttr{.mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim)});
+}
+
+Value scatter_add(Value x, int dim, Value index, Value source) {
+  return x.recorder().emit(OpKind::kScatterAdd, {&x, &index, &source}, {x.layout().like(), x.dtype()},
+                           DimAttr{.mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim)});
 }
 
 Value index(Value x, std::vector<Value> indices) {
@@ -178,9 +183,17 @@ Value index(Value x, std::vector<Value> indices) {
   return std::move(x.recorder().emit_many(OpKind::kIndex, inputs, {&result, 1})[0]);
 }
 
+Value index_put(Value x, std::vector<Value> indices, Value source) {
+  std::vector<Value*> inputs{&x};
+  for (Value& i : indices) inputs.push_back(&i);
+  inputs.push_back(&source);
+  const Recorder::Result result{x.layout().like(), x.dtype()};
+  return std::move(x.recorder().emit_many(OpKind::kIndexPut, inputs, {&result, 1})[0]);
+}
+
 Value index_put_(Value x, std::vector<Value> indices, Value source) {
   assert(indices.size() == 1 && "index_put_ with one index tensor");
-  return x.recorder().emit_in_place(OpKind::kIndexPut, {&x, &indices[0], &source});
+  return x.recorder().emit_in_place(OpKind::kIndexPutInPlace, {&x, &indices[0], &source});
 }
 
 Value histogram(Value x, int64_t bins) {

@@ -102,6 +102,20 @@ Value add_(Value x, Value y) { return x.recorder().emit_in_place(OpKind::kAddInP
 Value mul_(Value x, double scalar) {
   return x.recorder().emit_in_place(OpKind::kMulInPlace, {&x}, ScalarAttr{scalar});
 }
+// The gradient of y reads x as it was: where y wants one, autograd copies x before it is changed.
+Value div_(Value x, Value y) {
+  Recorder& r = x.recorder();
+  Value before;
+  if (r.is_grad_enabled && y.requires_grad()) {
+    const With<bool> no_grad(r.is_grad_enabled, false);
+    before = clone(x);
+  }
+  return r.emit_in_place(OpKind::kDivInPlace, {&x, &y, &before});
+}
+Value copy_into_slice_(Value x, Value source, int dim, int64_t start) {
+  const SliceAttr slice{.dim = dim < 0 ? dim + x.rank() : dim, .start = start};
+  return x.recorder().emit_in_place(OpKind::kCopyIntoSlice, {&x, &source}, slice);
+}
 Value masked_fill_(Value x, Value mask) {
   return x.recorder().emit_in_place(OpKind::kMaskedFillInPlace, {&x, &mask});
 }

@@ -16,23 +16,29 @@ void embedding(BackwardCall& call) {
       call.recorder.emit(OpKind::kEmbeddingBackward, {&gradient, &ids}, {layout, gradient.dtype()});
 }
 
-// Gradient of reading along one dim by an index: zeros, into which it is added.
+// Zeros like the op's input, into which its gradient is put. The results of index_put, scatter and
+// scatter_add are new tensors: so the engine does it where tensors are of a subclass
+// (areAnyTensorSubclassLike in FunctionsManual.cpp and ReduceOps.cpp), as under the tracing tensors whose
+// events we follow.
+Value zeros_like_input(BackwardCall& call, DType dtype) {
+  return ops::zeros(call.recorder, Layout::contiguous(call.input_info(0).layout.shape()), dtype);
+}
+
+// Gradient of reading along one dim by an index.
 void scattered(BackwardCall& call) {
-  Value gradient = call.gradient();
-  Value zeros =
-      ops::zeros(call.recorder, Layout::contiguous(call.input_info(0).layout.shape()), gradient.dtype());
+  Value zeros = zeros_like_input(call, call.gradient().dtype());
   const int dim = std::countr_zero(call.attributes<DimAttr>().mask);
-  call.results[0] = ops::scatter_add_(std::move(zeros), dim, call.input(1), std::move(gradient));
+  call.results[0] = ops::scatter_add(std::move(zeros), dim, call.input(1), call.gradient());
 }
 
 Saves keeps_indices(const Program&, const Op& op, uint32_t) {
   return {.inputs = static_cast<uint16_t>(((1U << op.input_count) - 1) & ~1U)};
 }
 void index(BackwardCall& call) {
-  Value gradient = call.gradient();
-  Value zeros =
-      ops::zeros(call.recorder, Layout::contiguous(call.input_info(0).layout.shape()), gradient.dtype());
-  call.results[0] = ops::index_put_(std::move(zeros), {call.input(1)}, std::move(gradient));
+  Value zeros = zeros_like_input(call, call.input_info(0).dtype);
+  std::vector<Value> indices;
+  for (size_t i = 1; i < call.op.input_count; ++i) indices.push_back(call.input(i));
+  call.results[0] = ops::index_put(std::move(zeros), std::move(indices), call.gradient());
 }
 
 // topk, sort and max of a dim: the gradient of the values, scattered to where they came from.
@@ -46,8 +52,7 @@ void chosen(BackwardCall& call) {
     gradient = ops::unsqueeze(std::move(gradient), dim);
     indices = ops::unsqueeze(std::move(indices), dim);
   }
-  Value zeros =
-      ops::zeros(call.recorder, Layout::contiguous(call.input_info(0).layout.shape()), gradient.dtype());
+  Value zeros = zeros_like_input(call, gradient.dtype());
   call.results[0] = ops::scatter(std::move(zeros), dim, std::move(indices), std::move(gradient));
 }
 

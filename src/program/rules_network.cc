@@ -46,6 +46,28 @@ void baddbmm(BackwardCall& call) {
   if (call.needs(0)) call.results[0] = call.gradient();
 }
 
+// _grouped_mm: each operand is kept when the other wants a gradient, the groups' ends always.
+Saves keeps_for_grouped_mm(const Program& program, const Op& op, uint32_t needed) {
+  Saves saves = keeps_other_operand(program, op, needed);
+  saves.inputs |= 4U;
+  return saves;
+}
+bool is_last_two_column_major(const Layout& l) { return l.stride(-2) == 1 && l.stride(-1) == l.size(-2); }
+// _grouped_mm_mat2_backward, _grouped_mm_mat1_backward: the gradient lies as its operand does.
+void grouped_mm(BackwardCall& call) {
+  const auto turned = [](const Value& x) { return ops::transpose(x, -2, -1); };
+  if (call.needs(1)) {
+    call.results[1] = is_last_two_column_major(call.input_info(1).layout)
+                          ? turned(ops::grouped_mm(turned(call.gradient()), call.input(0), call.input(2)))
+                          : ops::grouped_mm(turned(call.input(0)), call.gradient(), call.input(2));
+  }
+  if (call.needs(0)) {
+    call.results[0] = is_last_two_column_major(call.input_info(0).layout)
+                          ? turned(ops::grouped_mm(call.input(1), turned(call.gradient()), call.input(2)))
+                          : ops::grouped_mm(call.gradient(), turned(call.input(1)), call.input(2));
+  }
+}
+
 Saves keeps_for_layer_norm(const Program&, const Op& op, uint32_t) {
   return {.inputs = static_cast<uint16_t>((1U << op.input_count) - 1), .outputs = 6};
 }
@@ -118,6 +140,7 @@ void add_network_rows(SetRow set) {
   set(OpKind::kAddmm, {.saves = keeps_factors, .backward = addmm});
   set(OpKind::kBmm, {.saves = keeps_other_operand, .backward = bmm});
   set(OpKind::kBaddbmm, {.saves = keeps_factors, .backward = baddbmm});
+  set(OpKind::kGroupedMm, {.saves = keeps_for_grouped_mm, .backward = grouped_mm});
   set(OpKind::kLayerNorm, {.saves = keeps_for_layer_norm, .backward = layer_norm});
   set(OpKind::kNllLoss, {.saves = keeps_for_nll, .backward = nll_loss});
   set(OpKind::kFlashAttention, {.saves = keeps_for_attention, .backward = flash_attention});

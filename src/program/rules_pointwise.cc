@@ -26,18 +26,26 @@ void mul_scalar(BackwardCall& call) { call.results[0] = ops::mul(call.gradient()
 Saves keeps_for_div(const Program&, const Op&, uint32_t needed) {
   return {.inputs = static_cast<uint16_t>(2U | ((needed & 2U) ? 1U : 0U))};
 }
-void div(BackwardCall& call) {
+void div_by(BackwardCall& call, size_t self) {
   if (call.needs(1)) {  // -grad * ((self / other) / other)
-    const Value quotient = ops::div(call.input(0), call.input(1));
+    const Value quotient = ops::div(call.input(self), call.input(1));
     const Value twice = ops::div(quotient, call.input(1));
     const Value negated = ops::neg(call.gradient());
     call.results[1] = ops::mul(negated, twice);
   }
   if (call.needs(0)) call.results[0] = ops::div(call.gradient(), call.input(1));
 }
+void div(BackwardCall& call) { div_by(call, 0); }
+
+// Inputs: self, other, and self as it was where other wants a gradient.
+Saves keeps_for_div_in_place(const Program&, const Op&, uint32_t needed) {
+  return {.inputs = static_cast<uint16_t>(2U | ((needed & 2U) ? 4U : 0U))};
+}
+void div_in_place(BackwardCall& call) { div_by(call, 2); }
 void div_scalar(BackwardCall& call) { call.results[0] = ops::div(call.gradient(), scalar_of(call)); }
 
-void pow(BackwardCall& call) {  // grad * (exponent * self.pow(exponent - 1))
+// grad * (exponent * self.pow(exponent - 1)); temporaries live to the end of the expression
+void pow(BackwardCall& call) {
   const double exponent = scalar_of(call);
   const Value power = ops::pow(call.input(0), exponent - 1);
   const Value slope = with_scalar(OpKind::kScale, power, exponent);
@@ -107,6 +115,7 @@ void add_pointwise_rows(SetRow set) {
   set(OpKind::kMulScalar, {.backward = mul_scalar});
   set(OpKind::kMulInPlace, {.backward = mul_in_place});
   set(OpKind::kDiv, {.saves = keeps_for_div, .backward = div});
+  set(OpKind::kDivInPlace, {.saves = keeps_for_div_in_place, .backward = div_in_place});
   set(OpKind::kDivScalar, {.backward = div_scalar});
   set(OpKind::kNeg, {.backward = negate});
   set(OpKind::kPow, {.saves = keeps_input, .backward = pow});

@@ -45,6 +45,22 @@ void into_zeros(BackwardCall& call, OpKind kind) {
 void slice(BackwardCall& call) { into_zeros(call, OpKind::kSliceBackward); }
 void select(BackwardCall& call) { into_zeros(call, OpKind::kSelectBackward); }
 
+// CopySlices around CopyBackwards: the gradient of the whole is copied, the copied-over part is taken out of
+// it as the source's gradient, and replaced by zeros in it. Source: torch/csrc/autograd/functions/tensor.cpp.
+void copy_into_slice(BackwardCall& call) {
+  const SliceAttr& slice = call.attributes<SliceAttr>();
+  const TensorInfo& source = call.input_info(1);
+  Value whole = ops::copy_(ops::empty(call.recorder, call.input_info(0).layout, call.gradient().dtype()),
+                           call.gradient());
+  Value part = ops::slice(whole, slice.dim, slice.start, source.layout.size(slice.dim));
+  Value of_source = ops::clone(part);
+  if (call.needs(0)) {
+    call.results[0] =
+        ops::copy_into_slice_(std::move(whole), ops::zeros_like(of_source), slice.dim, slice.start);
+  }
+  if (call.needs(1)) call.results[1] = ops::cast(std::move(of_source), source.dtype);
+}
+
 void unsqueeze(BackwardCall& call) {
   call.results[0] = ops::squeeze(call.gradient(), call.attributes<SliceAttr>().dim);
 }
@@ -102,6 +118,7 @@ void add_view_rows(SetRow set) {
   set(OpKind::kExpand, {.backward = expand});
   set(OpKind::kSlice, {.backward = slice});
   set(OpKind::kSelect, {.backward = select});
+  set(OpKind::kCopyIntoSlice, {.backward = copy_into_slice});
   set(OpKind::kUnsqueeze, {.backward = unsqueeze});
   set(OpKind::kSqueeze, {.backward = squeeze});
   set(OpKind::kSplit, {.backward = split});

@@ -47,7 +47,8 @@ Value decoder_layer(Eager& e, const LayerCall& call, const Value& given) {
   hidden = ops::add(residual, hidden);
   residual = hidden;
   hidden = norm(e, call.family, "post_attention_layernorm", hidden);
-  hidden = mlp(e, call.family, *call.layer.mlp, "mlp", hidden);
+  hidden = call.layer.moe ? mixture(e, call.family, *call.layer.moe, "mlp", hidden)
+                          : mlp(e, call.family, *call.layer.mlp, "mlp", hidden);
   hidden = ops::add(residual, hidden);
   return hidden;
 }

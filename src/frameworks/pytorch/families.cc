@@ -12,8 +12,11 @@ constexpr std::array kFamilies = {
     Family{.name = "gpt2", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kGpt2},
     Family{.name = "llama"},
     Family{.name = "mistral"},
+    Family{.name = "mixtral", .mixture = MixtureVariant::kMixtral},
     Family{.name = "qwen2"},
+    Family{.name = "qwen2_moe", .mixture = MixtureVariant::kQwen},
     Family{.name = "qwen3"},
+    Family{.name = "qwen3_moe", .mixture = MixtureVariant::kQwen},
 };
 
 }  // namespace

@@ -24,12 +24,24 @@ enum class RotaryVariant {
 };
 enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kPhi, kBert, kCohere };
 
+// Mixtures of experts: the block around them and its router.
+enum class MixtureVariant {
+  kMixtral,     // softmax over the experts in fp32, weights stay fp32
+  kQwen,        // weights back in the model's dtype; a gated shared expert in qwen2_moe
+  kDeepseekV2,  // router in fp32, softmax; shared experts
+  kDeepseekV3,  // router in fp32, sigmoid, chosen with a correction; shared experts
+  kMinimax,     // sigmoid, chosen with a correction
+  kGptOss,      // softmax over the chosen ones, biases, a clamped gate of its own
+  kLlama4       // every expert is given every token, the unchosen ones weighted with 0
+};
+
 struct Family {
   std::string_view name;  // model_type
   NormVariant norm = NormVariant::kRms;
   RotaryVariant rotary = RotaryVariant::kHalves;
   BodyVariant body = BodyVariant::kDecoder;
   bool has_mask_before_positions = false;
+  MixtureVariant mixture = MixtureVariant::kMixtral;  // where the model has experts
 };
 
 // The row of a model_type, or an error that lists the supported ones.

@@ -47,6 +47,17 @@ Value activation(Eager& e, std::string_view name, Activation kind, const Value& 
 // mlp.cc
 Value mlp(Eager& e, const Family& family, const Mlp& mlp, std::string_view name, const Value& x);
 
+// moe.cc: the block of experts on x [b, s, hidden].
+Value mixture(Eager& e, const Family& family, const Moe& moe, std::string_view name, const Value& x);
+
+// routers.cc: the module at the current path on [tokens, hidden].
+struct Routing {
+  Value logits;   // [tokens, experts]
+  Value weights;  // [tokens, experts per token]
+  Value indices;  // int64, as weights
+};
+Routing route(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden);
+
 // loss.cc: ForCausalLMLoss and ForMaskedLMLoss; logits [b, s, vocab], labels [b, s] int64. A scalar.
 Value causal_lm_loss(Eager& e, const Value& logits, const Value& labels);
 Value masked_lm_loss(Eager& e, const Value& logits, const Value& labels);

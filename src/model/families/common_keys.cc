@@ -166,6 +166,7 @@ Moe read_moe(ConfigReader& config, const KeyNames& experts, const KeyNames& widt
   Moe moe{.experts = config.size(experts, kMaxExperts),
           .experts_per_token = config.size(per_token, kMaxExperts),
           .expert_intermediate = config.size(width, kMaxIntermediate),
+          .has_balance_loss = config.flag("output_router_logits", false),
           .activation = read_activation(config, "hidden_act", Activation::kSilu)};
   if (moe.experts_per_token > moe.experts) {
     config.contradiction(per_token.names.front(),

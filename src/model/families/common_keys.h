@@ -46,7 +46,8 @@ Activation read_activation(ConfigReader& config, const KeyNames& key, Activation
 
 // intermediate_size, hidden_act; gated without bias.
 Mlp read_gated_mlp(ConfigReader& config);
-// The number of experts, of those that a token uses, and their width, each under its key; hidden_act.
+// The number of experts, of those that a token uses, and their width, each under its key; hidden_act,
+// output_router_logits.
 Moe read_moe(ConfigReader& config, const KeyNames& experts, const KeyNames& width,
              const KeyNames& per_token = "num_experts_per_tok");
 void set_biases(Attention& attention, bool inputs,

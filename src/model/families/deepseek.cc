@@ -51,6 +51,13 @@ void read_deepseek(ConfigReader& config, Architecture& a, int64_t max_position,
   a.attention_dropout = config.number("attention_dropout", 0);
   Moe moe = read_shared_moe(config);
   moe.has_score_correction_bias = has_score_correction_bias;
+  if (has_score_correction_bias) {
+    moe.is_group_limited = true;
+    moe.has_normalised_weights = config.flag("norm_topk_prob", true);
+    attention.latent->is_rope_interleaved = config.flag("rope_interleave", true);
+  } else {
+    moe.is_group_limited = config.text("topk_method").value_or("greedy") == "group_limited_greedy";
+  }
   const bool has_mlp_bias = !has_score_correction_bias && config.flag("mlp_bias", false);
   moe.has_shared_bias = has_mlp_bias;
   read_mixed_layers(config, a, {.attention = attention, .moe = moe}, has_mlp_bias);
@@ -107,8 +114,7 @@ std::vector<Family> deepseek_families() {
       {.name = "deepseek_v3",
        .class_name = "DeepseekV3ForCausalLM",
        .read = read_deepseek_v3,
-       .list_tensors = list_deepseek,
-       .harmless_keys = {"rope_interleave"}},
+       .list_tensors = list_deepseek},
   };
 }
 

@@ -38,7 +38,8 @@ void read_glm4_moe(ConfigReader& config, Architecture& a) {
   if (config.flag("use_qk_norm", false)) attention.head_norm = HeadNorm::kPerHead;
   a.attention_dropout = config.number("attention_dropout", 0);
   Moe moe = read_shared_moe(config);
-  moe.has_score_correction_bias = true;
+  moe.has_score_correction_bias = moe.is_group_limited = true;
+  moe.has_normalised_weights = config.flag("norm_topk_prob", true);
   read_mixed_layers(config, a, {.attention = attention, .moe = moe}, false);
   a.prediction_layers = config.count({"num_nextn_predict_layers", "num_mtp_layers"}, 0, 64);
 }

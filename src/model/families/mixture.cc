@@ -17,7 +17,9 @@ void read_mixtral(ConfigReader& config, Architecture& a) {
   read_rotary(config, a, attention, {.theta = 1000000});
   attention.window = read_window(config, a);
   a.attention_dropout = config.number("attention_dropout", 0);
-  const Moe moe = read_moe(config, {"num_local_experts", "num_experts"}, "intermediate_size");
+  Moe moe = read_moe(config, {"num_local_experts", "num_experts"}, "intermediate_size");
+  moe.has_normalised_weights = true;
+  moe.has_jitter = config.number("router_jitter_noise", 0) > 0;
   read_layers(config, a, {.attention = attention, .moe = moe});
 }
 
@@ -58,6 +60,7 @@ void read_qwen2_moe(ConfigReader& config, Architecture& a) {
   set_biases(attention, config.flag("qkv_bias", true), false);
   a.attention_dropout = config.number("attention_dropout", 0);
   Moe moe = read_moe(config, "num_experts", "moe_intermediate_size");
+  moe.has_normalised_weights = config.flag("norm_topk_prob", false);
   moe.shared_intermediate = config.size("shared_expert_intermediate_size", kMaxIntermediate);
   moe.has_shared_gate = true;
   read_sparse_layers(config, a, attention, moe);
@@ -78,7 +81,8 @@ void read_qwen3_moe(ConfigReader& config, Architecture& a) {
   attention.head_norm = HeadNorm::kPerHead;
   attention.window = read_switched_window(config, a, 4096);
   a.attention_dropout = config.number("attention_dropout", 0);
-  const Moe moe = read_moe(config, {"num_experts", "num_local_experts"}, "moe_intermediate_size");
+  Moe moe = read_moe(config, {"num_experts", "num_local_experts"}, "moe_intermediate_size");
+  moe.has_normalised_weights = config.flag("norm_topk_prob", false);
   read_sparse_layers(config, a, attention, moe);
 }
 
@@ -121,7 +125,8 @@ void read_minimax_m2(ConfigReader& config, Architecture& a) {
   attention.head_norm = HeadNorm::kWholeProjection;
   a.attention_dropout = config.number("attention_dropout", 0);
   Moe moe = read_moe(config, {"num_local_experts", "num_experts"}, "intermediate_size");
-  moe.has_score_correction_bias = true;
+  moe.has_normalised_weights = moe.has_score_correction_bias = true;
+  moe.has_jitter = config.number("router_jitter_noise", 0) > 0;
   config.require_flag("use_qk_norm", true, "Transformers always norms queries and keys");
   if (config.count("shared_intermediate_size", 0, kMaxIntermediate) > 0) {
     config.wrong("shared_intermediate_size", "isn't 0, but Transformers' code has no shared expert", "0");
