@@ -62,12 +62,11 @@ class Autograd {
   void release_locals();  // locals that were still held
 
   // An op of the forward program needed a gradient and the op table has no rule for it.
-  const std::optional<Error>& error() const { return error_; }
+  const std::optional<Error>& error() const;
 
  private:
-  class Impl;
+  struct Impl;
   std::unique_ptr<Impl> impl_;
-  std::optional<Error> error_;
 };
 
 }  // namespace plimsoll

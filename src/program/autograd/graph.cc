@@ -1,0 +1,88 @@
+#include "program/autograd/graph.h"
+
+namespace plimsoll::autograd {
+
+NodeIndex Graph::new_node(Node node) {
+  // A leaf's accumulation runs at once: it stands above everything.
+  node.sequence = node.kind == NodeKind::kAccumulate ? ~uint64_t{0} : next_sequence_++;
+  nodes_.push_back(std::move(node));
+  return static_cast<NodeIndex>(nodes_.size() - 1);
+}
+
+FrameIndex Graph::new_frame(RegionId region) {
+  frames_.push_back({.region = region});
+  return static_cast<FrameIndex>(frames_.size() - 1);
+}
+
+void Graph::set_gradient_function(TensorId id, NodeIndex node, uint32_t slot) {
+  if (gradient_functions_.size() <= id.value) gradient_functions_.resize(id.value + 1 + id.value / 2);
+  gradient_functions_[id.value] = Edge{node, slot};
+  ++nodes_[node].references;
+}
+
+std::optional<Edge> Graph::edge_to(TensorId id) {
+  if (!r_.info(id).requires_grad) return std::nullopt;
+  std::optional<Edge> edge = gradient_edge(id);
+  if (!edge) {
+    const NodeIndex leaf = new_node({.kind = NodeKind::kAccumulate, .parameter = id});
+    nodes_[leaf].outputs.push_back(r_.info(id));
+    set_gradient_function(id, leaf, 0);
+    edge = Edge{leaf, 0};
+  }
+  ++nodes_[edge->node].references;
+  return edge;
+}
+
+void Graph::save(NodeIndex index, bool is_output, uint8_t position, Value value,
+                 std::optional<FrameIndex> frame) {
+  Saved saved{.is_output = is_output, .index = position};
+  if (frame) {
+    saved.slot = frames_[*frame].slots++;
+    if (!nodes_[index].frame) {
+      nodes_[index].frame = frame;
+      ++frames_[*frame].references;
+    }
+  } else {
+    saved.value = std::move(value);
+  }
+  nodes_[index].saved.push_back(std::move(saved));
+}
+
+void Graph::tensor_died(TensorId id) {
+  if (id.value >= gradient_functions_.size() || !gradient_functions_[id.value]) return;
+  const NodeIndex node = gradient_functions_[id.value]->node;
+  gradient_functions_[id.value].reset();
+  dereference(node);
+}
+
+void Graph::dereference(NodeIndex first) {
+  std::vector<NodeIndex> pending{first};
+  while (!pending.empty()) {
+    const NodeIndex index = pending.back();
+    pending.pop_back();
+    if (--nodes_[index].references > 0) continue;
+    release_saved(index);
+    for (const auto& edge : nodes_[index].next)
+      if (edge) pending.push_back(edge->node);
+    nodes_[index].next.clear();
+  }
+}
+
+void Graph::release_saved(NodeIndex index) {
+  const With<Holder> holder(r_.holder, Holder::kSaved);
+  std::vector<Saved> saved = std::move(nodes_[index].saved);
+  nodes_[index].saved.clear();
+  for (Saved& s : saved) s.value.reset();
+  if (const std::optional<FrameIndex> frame = std::exchange(nodes_[index].frame, std::nullopt))
+    release_frame(*frame);
+}
+
+void Graph::release_frame(FrameIndex index) {
+  if (--frames_[index].references > 0) return;
+  auto held = std::move(frames_[index].held);
+  auto recomputed = std::move(frames_[index].recomputed);
+  auto kept = std::move(frames_[index].kept);
+  frames_[index] = Frame{.region = frames_[index].region};
+}
+
+}  // namespace plimsoll::autograd

@@ -1,0 +1,77 @@
+// Plays the statements of a forward program as eager PyTorch runs the modelling code: locals come and go, ops
+// leave nodes in the graph, and checkpoints play their statements again when the backward asks.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "program/autograd.h"
+#include "program/autograd/graph.h"
+#include "program/op_table.h"
+
+namespace plimsoll::autograd {
+
+class Player {
+ public:
+  Player(Recorder& recorder, const Program& forward, Graph& graph, UnitHooks* hooks);
+
+  void bind(TensorId forward_tensor, Value value) { locals_[forward_tensor.value] = std::move(value); }
+  Value local(TensorId id) const { return locals_[id.value]; }
+  void release_locals();
+
+  void play(bool with_graph);
+
+  // ---- checkpoints (player_checkpoints.cc) ----
+  // Fills a non-reentrant frame's slots: plays its statements again, until the last slot is there.
+  void recompute(FrameIndex frame);
+  // A reentrant checkpoint's call, played again on detached arguments with a graph of its own.
+  struct SecondCall {
+    std::vector<Value> arguments;  // detached, as the region's arguments
+    std::vector<Value> results;    // as the region's results
+  };
+  SecondCall play_again(FrameIndex frame);
+
+ private:
+  struct RegionRange {
+    uint32_t begin = 0, end = 0;  // statements of kBegin and kEnd
+  };
+
+  void index_regions();
+  void play(uint32_t first, uint32_t last);
+  uint32_t play_statement(uint32_t i);  // returns the last statement it played
+  uint32_t begin_region(uint32_t i, RegionId id);
+  void end_region(RegionId id);
+  bool is_unit(RegionId id) const { return hooks_ && f_.regions[id.value].is_unit; }
+  void enter_unit(RegionId id);
+  void leave_unit(RegionId id);
+
+  void play_op(uint32_t statement, const Op& op);
+  void gather_inputs(const Op& op);
+  void keep_outputs(const Op& op);
+  uint32_t needed_inputs(const Op& op) const;
+  bool has_gradient_output(const Op& op) const;
+  NodeIndex make_node(const Op& op, uint32_t needed);
+  void finish_node(NodeIndex index, const Op& op);
+  Saves saves_of(const Op& op, uint32_t needed) const;
+  void execute(uint32_t statement, const Op& op);
+
+  bool keeps_result(const Op& op) const;
+  bool take_kept_result(uint32_t statement);
+  void hold_outside_tensors(FrameIndex frame);
+  uint32_t replay_statement(uint32_t i, FrameIndex frame, uint32_t slot);
+  uint32_t play_reentrant(RegionId id);
+
+  Recorder& r_;
+  const Program& f_;
+  Graph& graph_;
+  UnitHooks* hooks_;
+  std::vector<RegionRange> ranges_;
+  std::vector<Value> locals_;                 // by forward tensor
+  std::optional<FrameIndex> current_frame_;   // checkpoint whose forward is being played
+  std::optional<FrameIndex> replayed_frame_;  // checkpoint that is being computed again
+  bool is_replaying_ = false;
+  std::vector<TensorId> input_ids_;  // of the op being played
+  std::vector<Value> outputs_;
+};
+
+}  // namespace plimsoll::autograd

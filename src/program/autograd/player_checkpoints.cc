@@ -1,0 +1,140 @@
+#include <algorithm>
+
+#include "program/autograd/player.h"
+#include "program/ops.h"
+
+namespace plimsoll::autograd {
+
+// What the call reads from outside: given by keyword, or found in the scope of the function.
+void Player::hold_outside_tensors(FrameIndex index) {
+  Frame& frame = graph_.frame(index);
+  const RegionRange range = ranges_[frame.region.value];
+  std::vector<bool> seen(f_.tensors.size());
+  for (TensorId t : f_.regions[frame.region.value].keywords) {
+    seen[t.value] = true;
+    frame.held.emplace_back(t, locals_[t.value]);
+  }
+  for (uint32_t i = range.begin; i < range.end; ++i) {
+    const Statement& s = f_.statements[i];
+    if (s.kind != StatementKind::kOp) continue;
+    const Op& op = f_.ops[s.index];
+    for (TensorId t : f_.outputs(op)) seen[t.value] = true;
+    for (TensorId t : f_.inputs(op)) {
+      if (seen[t.value] || !locals_[t.value]) continue;
+      seen[t.value] = true;
+      frame.held.emplace_back(t, locals_[t.value]);
+    }
+  }
+}
+
+bool Player::keeps_result(const Op& op) const {
+  const Region& region = f_.regions[graph_.frame(*current_frame_).region.value];
+  return region.checkpoint == Checkpoint::kSelective &&
+         std::ranges::find(region.kept, op.kind) != region.kept.end();
+}
+
+bool Player::take_kept_result(uint32_t statement) {
+  if (!replayed_frame_) return false;
+  auto& kept = graph_.frame(*replayed_frame_).kept;
+  const auto found = kept.find(statement);
+  if (found == kept.end()) return false;
+  for (Value& v : found->second) outputs_.push_back(std::move(v));
+  kept.erase(found);
+  return true;
+}
+
+void Player::recompute(FrameIndex index) {
+  Frame& frame = graph_.frame(index);
+  frame.is_recomputed = true;
+  frame.recomputed.resize(frame.slots);
+  std::vector<Value> outer = std::exchange(locals_, std::vector<Value>(f_.tensors.size()));
+  for (const auto& [tensor, value] : frame.held) locals_[tensor.value] = value;
+  {
+    const With<bool> grad(r_.is_grad_enabled, true);
+    const With<bool> replaying(is_replaying_, true);
+    const With<bool> mark(r_.is_recomputed, true);
+    const With<std::optional<OpKind>> no_backward(r_.backward_of, std::nullopt);
+    const With<std::optional<FrameIndex>> replayed(replayed_frame_, index);
+    const With<std::optional<FrameIndex>> none(current_frame_, std::nullopt);
+    const RegionRange range = ranges_[frame.region.value];
+    uint32_t slot = 0;
+    for (uint32_t i = range.begin; i < range.end && slot < frame.slots; ++i)
+      slot = replay_statement(i, index, slot);
+  }
+  locals_ = std::move(outer);
+}
+
+// No graph is made: what the ops would save is what the slots want, in the same order.
+uint32_t Player::replay_statement(uint32_t i, FrameIndex index, uint32_t slot) {
+  const Statement& s = f_.statements[i];
+  if (s.kind != StatementKind::kOp) {
+    play_statement(i);
+    return slot;
+  }
+  Frame& frame = graph_.frame(index);
+  const Op& op = f_.ops[s.index];
+  gather_inputs(op);
+  const uint32_t needed = needed_inputs(op);
+  const bool makes_node = needed != 0 && has_gradient_output(op);
+  const Saves saves = makes_node ? saves_of(op, needed) : Saves{};
+  for (uint8_t k = 0; k < op.input_count; ++k)
+    if (saves.inputs & (1U << k)) frame.recomputed[slot++] = r_.value(input_ids_[k]);
+  if (slot == frame.slots) return slot;  // early stop
+  execute(i, op);
+  for (uint8_t k = 0; k < op.output_count; ++k)
+    if (saves.outputs & (1U << k)) frame.recomputed[slot++] = outputs_[k];
+  keep_outputs(op);
+  return slot;
+}
+
+uint32_t Player::play_reentrant(RegionId id) {
+  const RegionRange range = ranges_[id.value];
+  const NodeIndex node = graph_.new_node({.kind = NodeKind::kCheckpoint, .region = id});
+  const FrameIndex frame = graph_.new_frame(id);
+  hold_outside_tensors(frame);
+  graph_.frame(frame).references = 1;
+  graph_.node(node).frame = frame;
+  for (TensorId t : f_.regions[id.value].arguments)
+    graph_.add_edge(node, graph_.edge_to(locals_[t.value].id()));
+  {
+    const With<bool> grad(r_.is_grad_enabled, false);
+    const With<bool> replaying(is_replaying_, true);
+    play(range.begin, range.end + 1);
+  }
+  uint32_t slot = 0;
+  for (TensorId t : f_.regions[id.value].results) {
+    Value& result = locals_[t.value];
+    graph_.node(node).outputs.push_back(result.info());
+    r_.program().tensors[result.id().value].requires_grad = true;
+    graph_.set_gradient_function(result.id(), node, slot++);
+  }
+  return range.end;
+}
+
+Player::SecondCall Player::play_again(FrameIndex index) {
+  const RegionId region = graph_.frame(index).region;
+  const RegionRange range = ranges_[region.value];
+  std::vector<Value> outer = std::exchange(locals_, std::vector<Value>(f_.tensors.size()));
+  for (const auto& [tensor, value] : graph_.frame(index).held) locals_[tensor.value] = value;
+  SecondCall call;
+  for (TensorId t : f_.regions[region.value].arguments) {
+    Value& local = locals_[t.value];
+    const bool requires_grad = local.requires_grad();
+    local = ops::detach(std::move(local));
+    r_.program().tensors[local.id().value].requires_grad = requires_grad;
+    call.arguments.push_back(local);
+  }
+  {
+    const With<bool> grad(r_.is_grad_enabled, true);
+    const With<bool> replaying(is_replaying_, true);
+    const With<bool> mark(r_.is_recomputed, true);
+    const With<std::optional<OpKind>> no_backward(r_.backward_of, std::nullopt);
+    const With<std::optional<FrameIndex>> none(current_frame_, std::nullopt);
+    play(range.begin, range.end + 1);
+  }
+  for (TensorId t : f_.regions[region.value].results) call.results.push_back(locals_[t.value]);
+  locals_ = std::move(outer);
+  return call;
+}
+
+}  // namespace plimsoll::autograd
