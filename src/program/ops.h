@@ -112,6 +112,7 @@ std::vector<Value> sort(Value x, int dim);                         // values, in
 Value softmax(Value x, int dim,
               std::optional<DType> dtype = std::nullopt);  // dtype: cast first, fused for fp16 to fp32
 Value log_softmax(Value x, int dim, std::optional<DType> dtype = std::nullopt);
+Value safe_softmax(Value x, int dim);  // rows that are all minus infinity give zeros
 
 // ---- indexing ----
 Value embedding(Value weight, Value ids);

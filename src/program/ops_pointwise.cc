@@ -205,5 +205,19 @@ Value softmax(Value x, int dim, std::optional<DType> dtype) {
 Value log_softmax(Value x, int dim, std::optional<DType> dtype) {
   return softmax_like(OpKind::kLogSoftmax, std::move(x), dim, dtype);
 }
+Value safe_softmax(Value x, int dim) {
+  // Its kernel takes a softmax, a mask of the elements that are minus infinity and of the rows that are, and
+  // selects. Source: _safe_softmax in aten/src/ATen/native/transformers/attention.cpp.
+  const Layout layout = x.layout();
+  const unsigned mask = mask_of({dim}, x.rank());
+  const Bytes block{512};
+  const Bytes workspace = round_up(Bytes{layout.elements()} * bytes_of(x.dtype()), block) +
+                          round_up(Bytes{layout.elements()}, block) +
+                          round_up(Bytes{reduced(layout, mask, true).elements()}, block);
+  Recorder& recorder = x.recorder();
+  Value result = softmax_like(OpKind::kSafeSoftmax, std::move(x), dim, std::nullopt);
+  recorder.set_workspace(workspace);
+  return result;
+}
 
 }  // namespace plimsoll::ops

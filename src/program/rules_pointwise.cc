@@ -21,6 +21,9 @@ void mul(BackwardCall& call) {
   if (call.needs(1)) call.results[1] = ops::mul(call.gradient(), call.input(0));
   if (call.needs(0)) call.results[0] = ops::mul(call.gradient(), call.input(1));
 }
+void scale(BackwardCall& call) {
+  call.results[0] = with_scalar(OpKind::kScale, call.gradient(), scalar_of(call));
+}
 void mul_scalar(BackwardCall& call) { call.results[0] = ops::mul(call.gradient(), scalar_of(call)); }
 
 Saves keeps_for_div(const Program&, const Op&, uint32_t needed) {
@@ -112,6 +115,7 @@ void add_pointwise_rows(SetRow set) {
   set(OpKind::kSub, {.backward = sub});
   set(OpKind::kRsub, {.backward = negate});
   set(OpKind::kMul, {.saves = keeps_other_operand, .backward = mul});
+  set(OpKind::kScale, {.backward = scale});
   set(OpKind::kMulScalar, {.backward = mul_scalar});
   set(OpKind::kMulInPlace, {.backward = mul_in_place});
   set(OpKind::kDiv, {.saves = keeps_for_div, .backward = div});

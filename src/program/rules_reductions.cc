@@ -40,6 +40,7 @@ void add_reduction_rows(SetRow set) {
   set(OpKind::kSum, {.backward = sum});
   set(OpKind::kMean, {.backward = mean});
   set(OpKind::kSoftmax, {.saves = keeps_output, .backward = softmax<OpKind::kSoftmaxBackward>});
+  set(OpKind::kSafeSoftmax, {.saves = keeps_output, .backward = softmax<OpKind::kSoftmaxBackward>});
   set(OpKind::kLogSoftmax, {.saves = keeps_output, .backward = softmax<OpKind::kLogSoftmaxBackward>});
 }
 

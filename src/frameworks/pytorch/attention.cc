@@ -1,6 +1,5 @@
-#include <cassert>
-
 #include "frameworks/pytorch/modules.h"
+#include "frameworks/pytorch/sdpa.h"
 
 namespace plimsoll::pytorch {
 
@@ -9,55 +8,6 @@ Value repeat_kv(Value x, int64_t times) {
   const int64_t b = x.size(0), heads = x.size(1), s = x.size(2), d = x.size(3);
   Value wide = ops::expand(ops::unsqueeze(std::move(x), 2), {b, heads, times, s, d});
   return ops::reshape(std::move(wide), {b, heads * times, s, d});
-}
-
-namespace {
-
-// Which fused kernel takes it. Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, compute
-// capability 8.0 to 9.0.
-SdpaBackend choose(SdpaBackend preferred, const Value& q, const Value& k, const Value& v, bool has_mask,
-                   bool is_causal, bool enable_gqa) {
-  if (preferred == SdpaBackend::kMath) return SdpaBackend::kMath;
-  const bool half = is_half(q.dtype());
-  const int64_t dq = q.size(3), dk = k.size(3), dv = v.size(3);
-  const bool heads_equal = q.size(1) == k.size(1) && q.size(1) == v.size(1);
-  const bool heads_grouped = enable_gqa && k.size(1) == v.size(1) && q.size(1) % k.size(1) == 0;
-  const bool rows = q.layout().stride(3) == 1 && k.layout().stride(3) == 1 && v.layout().stride(3) == 1;
-  const bool same_dtype = q.dtype() == k.dtype() && q.dtype() == v.dtype();
-  if (!same_dtype) return SdpaBackend::kMath;
-  const bool fits_flash = half && !has_mask && dq == dk && dq == dv && rows && (heads_equal || heads_grouped);
-  const bool takes_cudnn = preferred == SdpaBackend::kCudnnFirst || preferred == SdpaBackend::kCudnn;
-  if (takes_cudnn && fits_flash && dq <= 128 && dq % 8 == 0) return SdpaBackend::kCudnn;
-  const bool takes_flash = preferred != SdpaBackend::kEfficient && preferred != SdpaBackend::kCudnn;
-  if (takes_flash && fits_flash && dq <= 256 && (!is_causal || q.size(2) == k.size(2)))
-    return SdpaBackend::kFlash;
-  const int64_t alignment = half ? 8 : 4;
-  const bool takes_efficient = preferred != SdpaBackend::kFlash && preferred != SdpaBackend::kCudnn;
-  if (takes_efficient && (half || q.dtype() == DType::kFloat32) && !enable_gqa && heads_equal && dq == dk &&
-      dq % alignment == 0 && dv % alignment == 0 && rows)
-    return SdpaBackend::kEfficient;
-  return SdpaBackend::kMath;
-}
-
-}  // namespace
-
-Value scaled_dot_product_attention(Eager& e, SdpaBackend backend, Value q, Value k, Value v, Value mask,
-                                   bool is_causal, double dropout, bool enable_gqa) {
-  v = e.low_precision(std::move(v));
-  k = e.low_precision(std::move(k));
-  q = e.low_precision(std::move(q));
-  switch (choose(backend, q, k, v, mask.is_defined(), is_causal, enable_gqa)) {
-    case SdpaBackend::kFlash:
-      return ops::flash_attention(std::move(q), std::move(k), std::move(v), is_causal, dropout);
-    case SdpaBackend::kCudnn:
-      return ops::cudnn_attention(std::move(q), std::move(k), std::move(v), is_causal, dropout);
-    case SdpaBackend::kEfficient:
-      return ops::efficient_attention(std::move(q), std::move(k), std::move(v), std::move(mask), is_causal,
-                                      dropout);
-    default:
-      assert(false && "attention math has no recipe");
-  }
-  return q;
 }
 
 namespace {
@@ -75,9 +25,11 @@ Value sdpa(Eager& e, const AttentionCall& call, const Value& q, const Value& k, 
       value = repeat_kv(std::move(value), groups);
     }
   }
-  const bool is_causal = q.size(2) > 1 && !mask && call.is_causal;
-  Value out =
-      scaled_dot_product_attention(e, call.backend, q, key, value, mask, is_causal, call.dropout, enable_gqa);
+  const SdpaCall sdpa_call{.backend = call.backend,
+                           .is_causal = q.size(2) > 1 && !mask && call.is_causal,
+                           .dropout = call.dropout,
+                           .enable_gqa = enable_gqa};
+  Value out = scaled_dot_product_attention(e, sdpa_call, q, key, value, mask);
   const int64_t b = out.size(0), s = q.size(2), d = v.size(3);
   out = ops::reshape(std::move(out), {b, -1, s, d});
   return ops::contiguous(ops::transpose(std::move(out), 1, 2));

@@ -38,8 +38,6 @@ struct AttentionCall {
 Value attention_core(Eager& e, const AttentionCall& call, const Value& q, const Value& k, const Value& v,
                      const Value& mask);
 Value repeat_kv(Value x, int64_t times);
-Value scaled_dot_product_attention(Eager& e, SdpaBackend backend, Value q, Value k, Value v, Value mask,
-                                   bool is_causal, double dropout, bool enable_gqa);
 
 // activations.cc: the activation module `name` below the current path.
 Value activation(Eager& e, std::string_view name, Activation kind, const Value& x);
