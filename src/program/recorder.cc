@@ -43,8 +43,10 @@ TensorId Recorder::new_tensor(StorageId storage, const Layout& layout, DType dty
 }
 
 StorageId Recorder::new_storage(const Layout& layout, DType dtype) {
-  program_.storages.push_back(
-      {.bytes = Bytes{layout.elements()} * bytes_of(dtype), .category = category, .owner = module});
+  program_.storages.push_back({.bytes = Bytes{layout.elements()} * bytes_of(dtype),
+                               .category = category,
+                               .tier = tier,
+                               .owner = module});
   storage_references_.push_back(0);
   return StorageId{static_cast<uint32_t>(program_.storages.size() - 1)};
 }

@@ -109,6 +109,7 @@ class Recorder {
   // ---- context of what is written next ----
   ModuleId module;
   Category category = Category::kActivation;
+  Tier tier = Tier::kGpu;
   Stream stream = Stream::kCompute;
   Holder holder = Holder::kLocal;
   std::optional<OpKind> backward_of;

@@ -192,6 +192,8 @@ class Fsdp2 : public ParallelEngine {
       const With<Category> category(r_.category, Category::kParameter);
       p.shard = ops::zeros(r_, Layout::contiguous(sizes), original_);
     }
+    if (job_.fsdp2.cpu_offload)
+      p.shard = to_host(std::move(p.shard), Category::kParameter, job_.fsdp2.pin_memory);
     p.unsharded = r_.persistent(full.layout(), compute_, Category::kUnshardedParameter, owner, trainable_[i]);
     r_.program().storages[p.unsharded.info().storage.value].bytes = Bytes{p.padded} * bytes_of(compute_);
     return p;
@@ -207,8 +209,12 @@ class Fsdp2 : public ParallelEngine {
     const With<std::optional<OpKind>> none(r_.backward_of, std::nullopt);
     int64_t elements = 0;
     for (size_t i : g.members) elements += parameters_[i].padded;
-    Value copied;  // the shards in the compute dtype, when that is another one
-    if (compute_ != original_) copied = ops::empty(r_, {elements / ranks()}, compute_);
+    std::vector<Value> copied;  // the shards on the device in the compute dtype, where they aren't so already
+    if (job_.fsdp2.cpu_offload) {
+      for (size_t i : g.members) copied.push_back(ops::cast(to_device(parameters_[i].shard), compute_));
+    } else if (compute_ != original_) {
+      copied.push_back(ops::empty(r_, {elements / ranks()}, compute_));
+    }
     g.gathered = ops::empty(r_, {elements}, compute_);
     r_.emit_effect(OpKind::kAllGather, std::vector<TensorId>{g.gathered.id()});
   }
@@ -236,6 +242,20 @@ class Fsdp2 : public ParallelEngine {
     for (size_t i : g.members)
       r_.free_storage(parameters_[i].unsharded.info().storage, Holder::kCommunication);
     g.is_unsharded = false;
+  }
+
+  // ---- CPUOffloadPolicy ----
+
+  Value to_host(Value x, Category category, bool is_pinned) {
+    const With<Category> c(r_.category, category);
+    const With<Tier> tier(r_.tier, is_pinned ? Tier::kHostPinned : Tier::kHost);
+    const With<Stream> stream(r_.stream, Stream::kCopyOut);
+    const Recorder::Result result{Layout::contiguous(x.layout().shape()), x.dtype()};
+    return r_.emit(OpKind::kCopyToHost, {&x}, result);
+  }
+  Value to_device(Value x) {
+    const Recorder::Result result{x.layout(), x.dtype()};
+    return r_.emit(OpKind::kCopyToDevice, {&x}, result);
   }
 
   // ---- reducing ----
@@ -302,7 +322,11 @@ class Fsdp2 : public ParallelEngine {
     for (size_t i : members) {
       ShardedParameter& p = parameters_[i];
       Value base = output;
-      Value part = r_.emit_view(OpKind::kView, base, p.shard.layout());
+      Value part = r_.emit_view(OpKind::kView, base, Layout(p.shard.layout()));
+      if (job_.fsdp2.cpu_offload) {  // asynchronous into pinned memory, unless the host has to add
+        const bool is_pinned = job_.fsdp2.pin_memory && !p.gradient;
+        part = to_host(std::move(part), Category::kGradient, is_pinned);
+      }
       if (p.gradient) {
         p.gradient = ops::add_(std::move(p.gradient), std::move(part));
       } else {

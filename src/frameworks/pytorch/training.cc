@@ -19,10 +19,7 @@ namespace {
 class TrainingBuilder {
  public:
   TrainingBuilder(const Architecture& architecture, const ResolvedJob& job)
-      : a_(architecture),
-        job_(job),
-        r_(program_, Recorder::Mode::kComplete),
-        optimizer_(r_, job) {}
+      : a_(architecture), job_(job), r_(program_, Recorder::Mode::kComplete), optimizer_(r_, job) {}
 
   Result<Program> build() {
     program_.is_complete = true;
@@ -117,8 +114,7 @@ class TrainingBuilder {
         PLIMSOLL_CHECK(micro_step(suffix, g == job_.batch.accumulation || !job_.loop.no_sync));
       }
       Result<void> result;
-      section("step", fmt::format("step{}", iteration),
-              [&] { result = optimizer_.step(engine_->trained_tensors()); });
+      section("step", fmt::format("step{}", iteration), [&] { result = optimizer_step(); });
       PLIMSOLL_CHECK(result);
       section("zero", fmt::format("zero{}", iteration), [&] { zero(); });
     }
@@ -137,6 +133,15 @@ class TrainingBuilder {
     section("backward", "bwd" + suffix, [&] { autograd.backward(std::move(loss)); });
     if (autograd.error()) return fail(*autograd.error());
     return {};
+  }
+
+  // States and temporaries lie where the parameters lie.
+  Result<void> optimizer_step() {
+    const std::vector<TrainedTensor> tensors = engine_->trained_tensors();
+    if (tensors.empty()) return {};
+    const bool is_on_gpu = program_.storage_of(tensors[0].parameter.id()).tier == Tier::kGpu;
+    const With<Tier> tier(r_.tier, is_on_gpu ? Tier::kGpu : Tier::kHost);
+    return optimizer_.step(tensors);
   }
 
   void zero() {
