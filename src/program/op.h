@@ -118,6 +118,7 @@ namespace plimsoll {
   X(kCopyInPlace, "copy_.default", kInPlace)                                                         \
   X(kCopyIntoSlice, "copy_.default", kInPlace)                                                       \
   X(kMaskedFillInPlace, "masked_fill_.Scalar", kInPlace)                                             \
+  X(kGeluFunction, "GeLUFunction", kInPlace)                                                         \
   X(kFillInPlace, "fill_.Scalar", kInPlace)                                                          \
   X(kZeroInPlace, "zero_.default", kInPlace)                                                         \
   X(kIndexPutInPlace, "index_put_.default", kInPlace)                                                \

@@ -98,6 +98,9 @@ Value div_(Value x, Value y);
 Value copy_into_slice_(Value x, Value source, int dim, int64_t start);
 Value masked_fill_(Value x, Value mask);
 Value zero_(Value x);
+// The result of a torch.autograd.Function (bloom's GeLUFunction): x itself, computed from `input` without a
+// graph.
+Value gelu_function(Value x, Value input);
 
 // ---- reductions ----
 Value sum(Value x, std::initializer_list<int> dims, bool keep_dims);
@@ -128,10 +131,10 @@ Value histogram(Value x, int64_t bins);
 // ---- neural network ----
 Value mm(Value a, Value b);  // [n, k] x [k, m]
 Value addmm(Value bias, Value a, Value b);
-Value bmm(Value a, Value b);  // [g, n, k] x [g, k, m]
-Value baddbmm(Value c, Value a, Value b);
-Value matmul(Value a, Value b);                   // at::matmul: folds or expands into mm or bmm
-Value linear(Value x, Value weight, Value bias);  // weight [out, in]; bias may be undefined
+Value bmm(Value a, Value b);                             // [g, n, k] x [g, k, m]
+Value baddbmm(Value c, Value a, Value b, double alpha);  // c + alpha * (a x b)
+Value matmul(Value a, Value b);                          // at::matmul: folds or expands into mm or bmm
+Value linear(Value x, Value weight, Value bias);         // weight [out, in]; bias may be undefined
 Value grouped_mm(Value a, Value b, Value offsets);
 Value dropout(Value x, double probability);             // itself when probability is 0
 Value layer_norm(Value x, Value weight, Value bias);    // over the last dim; weight and bias may be undefined

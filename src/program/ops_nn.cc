@@ -68,10 +68,11 @@ Value bmm(Value a, Value b) {
                            {Layout::contiguous({a.size(0), a.size(1), b.size(2)}), a.dtype()});
 }
 
-Value baddbmm(Value c, Value a, Value b) {
+Value baddbmm(Value c, Value a, Value b, double alpha) {
   assert(a.rank() == 3 && b.rank() == 3 && a.size(2) == b.size(1));
   return a.recorder().emit(OpKind::kBaddbmm, {&c, &a, &b},
-                           {Layout::contiguous({a.size(0), a.size(1), b.size(2)}), a.dtype()});
+                           {Layout::contiguous({a.size(0), a.size(1), b.size(2)}), a.dtype()},
+                           ScalarAttr{alpha});
 }
 
 Value matmul(Value a, Value b) {

@@ -119,6 +119,9 @@ Value copy_into_slice_(Value x, Value source, int dim, int64_t start) {
 Value masked_fill_(Value x, Value mask) {
   return x.recorder().emit_in_place(OpKind::kMaskedFillInPlace, {&x, &mask});
 }
+Value gelu_function(Value x, Value input) {
+  return x.recorder().emit_in_place(OpKind::kGeluFunction, {&x, &input});
+}
 Value zero_(Value x) { return x.recorder().emit_in_place(OpKind::kZeroInPlace, {&x}); }
 
 Value sum_mask(Value x, unsigned mask, bool keep_dims) {

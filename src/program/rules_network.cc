@@ -41,8 +41,10 @@ void bmm(BackwardCall& call) {
   if (call.needs(0)) call.results[0] = ops::bmm(call.gradient(), ops::transpose(call.input(1), 1, 2));
 }
 void baddbmm(BackwardCall& call) {
-  if (call.needs(1)) call.results[1] = ops::bmm(call.gradient(), ops::transpose(call.input(2), 1, 2));
-  if (call.needs(2)) call.results[2] = ops::bmm(ops::transpose(call.input(1), 1, 2), call.gradient());
+  const double alpha = call.attributes<ScalarAttr>().value;
+  const auto scaled = [alpha](Value x) { return alpha == 1 ? x : ops::mul(std::move(x), alpha); };
+  if (call.needs(1)) call.results[1] = scaled(ops::bmm(call.gradient(), ops::transpose(call.input(2), 1, 2)));
+  if (call.needs(2)) call.results[2] = scaled(ops::bmm(ops::transpose(call.input(1), 1, 2), call.gradient()));
   if (call.needs(0)) call.results[0] = call.gradient();
 }
 

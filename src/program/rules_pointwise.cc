@@ -106,6 +106,23 @@ void dropout(BackwardCall& call) {
   call.results[0] = binary(OpKind::kDropoutBackward, std::move(gradient), std::move(mask));
 }
 
+// bloom_gelu_back: tanh_out = tanh(0.79788456 * x * (1 + 0.044715 * x * x));
+// ff = 0.5 * x * ((1 - tanh_out * tanh_out) * (0.79788456 + 0.1070322243 * x * x)) + 0.5 * (1 + tanh_out)
+Saves keeps_function_input(const Program&, const Op&, uint32_t) { return {.inputs = 2}; }
+void gelu_function(BackwardCall& call) {
+  const Value x = call.input(1);
+  Value inner = ops::add(ops::mul(ops::mul(x, 0.044715), x), 1.0);
+  inner = ops::mul(ops::mul(x, 0.79788456), std::move(inner));
+  const Value tanh = ops::tanh(std::move(inner));
+  Value half = ops::mul(x, 0.5);
+  Value rest = with_scalar(OpKind::kRsub, ops::mul(tanh, tanh), 1);
+  Value slope = ops::add(ops::mul(ops::mul(x, 0.1070322243), x), 0.79788456);
+  slope = ops::mul(std::move(rest), std::move(slope));
+  Value left = ops::mul(std::move(half), std::move(slope));
+  const Value factor = ops::add(std::move(left), ops::mul(ops::add(tanh, 1.0), 0.5));
+  call.results[1] = ops::mul(factor, call.gradient());
+}
+
 }  // namespace
 
 void add_pointwise_rows(SetRow set) {
@@ -135,6 +152,7 @@ void add_pointwise_rows(SetRow set) {
   set(OpKind::kMaskedFill, {.saves = keeps_mask, .backward = masked_fill});
   set(OpKind::kMaskedFillInPlace, {.saves = keeps_mask, .backward = masked_fill});
   set(OpKind::kClamp, {.saves = keeps_input, .backward = clamp});
+  set(OpKind::kGeluFunction, {.saves = keeps_function_input, .backward = gelu_function});
   set(OpKind::kDropout, {.saves = keeps_dropout_mask, .backward = dropout});
 }
 

@@ -28,6 +28,16 @@ Value gelu_fast(const Value& x) {
 // QuickGELUActivation: x * sigmoid(1.702 * x)
 Value quick_gelu(const Value& x) { return ops::mul(x, ops::sigmoid(ops::mul(x, 1.702))); }
 
+// GeLUFunction.forward, without a graph: x * 0.5 * (1.0 + tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
+Value gelu_bloom_forward(const Value& x) {
+  const With<bool> no_grad(x.recorder().is_grad_enabled, false);
+  Value half = ops::mul(x, 0.5);
+  Value scaled = ops::mul(x, 0.79788456);
+  Value inner = ops::add(ops::mul(ops::mul(x, 0.044715), x), 1.0);
+  inner = ops::tanh(ops::mul(std::move(scaled), std::move(inner)));
+  return ops::mul(std::move(half), ops::add(std::move(inner), 1.0));
+}
+
 }  // namespace
 
 Value activation(Eager& e, std::string_view name, Activation kind, const Value& x) {
@@ -44,6 +54,8 @@ Value activation(Eager& e, std::string_view name, Activation kind, const Value& 
       return gelu_fast(x);
     case Activation::kQuickGelu:
       return quick_gelu(x);
+    case Activation::kGeluBloom:
+      return ops::gelu_function(gelu_bloom_forward(x), x);
     case Activation::kRelu:
       return ops::relu(x);
     case Activation::kTanh:

@@ -31,10 +31,30 @@ class RegionScope {
 // model.cc: how the <Family>ForCausalLM classes end: slice_logits_to_keep, lm_head, loss.
 ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs);
 
+// eager_attention.cc: the attention interface on q, k, v [b, heads, s, d]; output [b, s, heads, d].
+struct Attended {
+  Value output, weights;  // modelling code returns the weights too; undefined with sdpa
+};
+enum class EagerSoftmax {
+  kFloat32,         // softmax(dtype=float32).to(query.dtype): gpt_neox, opt
+  kThenValueDtype,  // softmax().type(value.dtype): gpt2
+  kPlain            // softmax(): bert
+};
+// eager_attention_forward up to its transpose(1, 2).
+Attended eager_attention(Eager& e, EagerSoftmax softmax, double dropout, const Value& q, const Value& k,
+                         const Value& v, const Value& mask);
+// ALL_ATTENTION_FUNCTIONS' choice of the job, with the architecture's dropout.
+Attended attend(Eager& e, const ResolvedJob& job, EagerSoftmax softmax, bool is_causal, const Value& q,
+                const Value& k, const Value& v, const Value& mask);
+
 // decoder.cc: Llama's body and those alike.
 ModelOutput decoder_causal_lm(Eager& e, const Family& family, const ResolvedJob& job,
                               const ModelInputs& inputs);
 // body_<family>.cc
+ModelOutput bert_masked_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);  // and roberta
+ModelOutput bloom_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
+ModelOutput gpt_neox_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
+ModelOutput opt_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 ModelOutput gpt2_lm_head_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 
 }  // namespace plimsoll::pytorch

@@ -13,23 +13,6 @@ struct BlockCall {
   const Value& positions;
 };
 
-struct Attended {
-  Value output, weights;  // weights are undefined with sdpa
-};
-
-// eager_attention_forward
-Attended eager_attention(Eager& e, const Value& q, const Value& k, const Value& v, const Value& mask,
-                         double dropout) {
-  Value weights = ops::mul(e.matmul(q, ops::transpose(k, -1, -2)), 1.0);
-  if (mask) weights = ops::add(weights, mask);
-  weights = e.softmax(weights, -1);
-  weights = ops::cast(weights, v.dtype());
-  weights = ops::dropout(weights, dropout);
-  Value output = e.matmul(weights, v);
-  output = ops::transpose(output, 1, 2);
-  return {.output = std::move(output), .weights = std::move(weights)};
-}
-
 // GPT2Attention.forward
 Attended attention(Eager& e, const BlockCall& call, const Value& hidden) {
   const Eager::Module scope(e, "attn");
@@ -43,14 +26,7 @@ Attended attention(Eager& e, const BlockCall& call, const Value& hidden) {
   const Value k = heads(1);
   const Value v = heads(2);
   const Value q = heads(0);
-  const double dropout = e.dropout_probability(e.architecture().attention_dropout);
-  Attended out;
-  if (call.job.attention == AttentionImplementation::kEager) {
-    out = eager_attention(e, q, k, v, call.mask, dropout);
-  } else {
-    out.output =
-        attention_core(e, {.backend = call.job.sdpa_backend, .dropout = dropout}, q, k, v, call.mask);
-  }
+  Attended out = attend(e, call.job, EagerSoftmax::kThenValueDtype, true, q, k, v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {b, s, -1}));
   out.output = e.conv1d("c_proj", out.output);
   out.output = e.dropout("resid_dropout", out.output, e.architecture().residual_dropout);

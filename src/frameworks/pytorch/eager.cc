@@ -97,11 +97,11 @@ Value Eager::bmm(Value a, Value b) {
   a = low_precision(std::move(a));
   return ops::bmm(std::move(a), std::move(b));
 }
-Value Eager::baddbmm(Value c, Value a, Value b) {
+Value Eager::baddbmm(Value c, Value a, Value b, double alpha) {
   b = low_precision(std::move(b));
   a = low_precision(std::move(a));
   c = low_precision(std::move(c));
-  return ops::baddbmm(std::move(c), std::move(a), std::move(b));
+  return ops::baddbmm(std::move(c), std::move(a), std::move(b), alpha);
 }
 Value Eager::addmm(Value bias, Value a, Value b) {
   b = low_precision(std::move(b));

@@ -87,7 +87,7 @@ class Eager {
   Value linear_op(Value x, Value weight, Value bias);
   Value matmul(Value a, Value b);
   Value bmm(Value a, Value b);
-  Value baddbmm(Value c, Value a, Value b);
+  Value baddbmm(Value c, Value a, Value b, double alpha);
   Value addmm(Value bias, Value a, Value b);
   Value layer_norm_op(Value x, Value weight, Value bias);
   Value softmax(Value x, int dim, std::optional<DType> dtype = std::nullopt);

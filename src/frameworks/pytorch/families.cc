@@ -9,14 +9,19 @@ namespace plimsoll::pytorch {
 namespace {
 
 constexpr std::array kFamilies = {
+    Family{.name = "bert", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kBert},
+    Family{.name = "bloom", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kBloom},
     Family{.name = "gpt2", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kGpt2},
+    Family{.name = "gpt_neox", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kGptNeox},
     Family{.name = "llama"},
     Family{.name = "mistral"},
     Family{.name = "mixtral", .mixture = MixtureVariant::kMixtral},
+    Family{.name = "opt", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kOpt},
     Family{.name = "qwen2"},
     Family{.name = "qwen2_moe", .mixture = MixtureVariant::kQwen},
     Family{.name = "qwen3"},
     Family{.name = "qwen3_moe", .mixture = MixtureVariant::kQwen},
+    Family{.name = "roberta", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kBert},
 };
 
 }  // namespace

@@ -3,8 +3,9 @@
 namespace plimsoll::pytorch {
 namespace {
 
+// at::cross_entropy_loss names log_softmax's dtype, the logits' own: autocast leaves it alone.
 Value cross_entropy(Eager& e, const Value& logits, const Value& target) {
-  Value log_probabilities = e.log_softmax(logits, 1);
+  Value log_probabilities = ops::log_softmax(logits, 1);
   return ops::nll_loss(e.full_precision(std::move(log_probabilities)), target);
 }
 
@@ -17,6 +18,11 @@ Value causal_lm_loss(Eager& e, const Value& given_logits, const Value& given_lab
   logits = ops::view(logits, {-1, given_logits.size(-1)});
   shifted = ops::view(shifted, {-1});
   return cross_entropy(e, logits, shifted);
+}
+
+Value masked_lm_loss(Eager& e, const Value& logits, const Value& labels) {
+  const Value flat = ops::view(logits, {-1, logits.size(-1)});
+  return cross_entropy(e, flat, ops::view(labels, {-1}));
 }
 
 }  // namespace plimsoll::pytorch

@@ -20,7 +20,7 @@ void look_for_packed_sequences(const Value& positions) {
 Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
                   const Value& positions, std::optional<int64_t>) {
   const int64_t batch = embeddings.size(0);
-  if (!given_mask) {
+  if (!given_mask && positions) {
     Value expanded = ops::expand(positions, {batch, positions.size(1)});
     look_for_packed_sequences(expanded);
   }

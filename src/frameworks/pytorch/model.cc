@@ -35,6 +35,14 @@ namespace {
 
 ModelOutput write_body(Eager& e, const Family& family, const ResolvedJob& job, const ModelInputs& inputs) {
   switch (family.body) {
+    case BodyVariant::kBert:
+      return bert_masked_lm(e, job, inputs);
+    case BodyVariant::kBloom:
+      return bloom_causal_lm(e, job, inputs);
+    case BodyVariant::kGptNeox:
+      return gpt_neox_causal_lm(e, job, inputs);
+    case BodyVariant::kOpt:
+      return opt_causal_lm(e, job, inputs);
     case BodyVariant::kGpt2:
       return gpt2_lm_head_model(e, job, inputs);
     default:

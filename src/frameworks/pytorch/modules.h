@@ -18,13 +18,18 @@ struct Rotary {
 // <Family>RotaryEmbedding.forward; positions [1, s] int64.
 Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, const Value& hidden,
                         const Value& positions, int64_t rotary_dim);
+// x * cos + rotate_half(x) * sin
+Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin);
 // apply_rotary_pos_emb; q and k are replaced.
 void apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary);
 
 // masks.cc
 // masking_utils.create_causal_mask; undefined where it returns None (sdpa's is_causal is used instead).
+// Positions are undefined where the model doesn't pass them.
 Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
                   const Value& positions, std::optional<int64_t> window);
+// bidirectional_masks.cc: masking_utils.create_bidirectional_mask; undefined: nothing is masked.
+Value bidirectional_mask(const Value& given_mask);
 
 // attention.cc: the attention interface on q [b, heads, s, d], k and v [b, kv heads, s, d] -> [b, s, heads,
 // d] contiguous.
@@ -56,7 +61,8 @@ struct Routing {
 };
 Routing route(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden);
 
-// loss.cc: ForCausalLMLoss and ForMaskedLMLoss; logits [b, s, vocab], labels [b, s] int64. A scalar.
+// loss.cc: ForCausalLMLoss, and CrossEntropyLoss of unshifted labels in the logits' dtype; logits [b, s,
+// vocab], labels [b, s] int64. A scalar.
 Value causal_lm_loss(Eager& e, const Value& logits, const Value& labels);
 Value masked_lm_loss(Eager& e, const Value& logits, const Value& labels);
 

@@ -29,13 +29,13 @@ Value rotate_half(Eager& e, const Value& x) {
   return e.cat(std::move(parts), -1);
 }
 
+}  // namespace
+
 Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin) {
   Value straight = ops::mul(x, cos);
   Value turned = ops::mul(rotate_half(e, x), sin);
   return ops::add(std::move(straight), std::move(turned));
 }
-
-}  // namespace
 
 void apply_rotary(Eager& e, const Family&, Value& q, Value& k, const Rotary& rotary) {
   Value cos = ops::unsqueeze(rotary.cos, 1);

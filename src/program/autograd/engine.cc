@@ -68,7 +68,10 @@ void Engine::add_gradient(const Edge& edge, Value gradient) {
 
 void Engine::evaluate(NodeIndex index, Ready& ready) {
   std::vector<Value> results = call(index);
-  graph_.release_saved(index);
+  if (graph_.node(index).kind == NodeKind::kCheckpoint)
+    graph_.release_arguments(index, f_.regions[graph_.node(index).region.value].arguments);
+  else
+    graph_.release_saved(index);
   const std::vector<std::optional<Edge>> next = graph_.node(index).next;
   for (size_t i = 0; i < next.size(); ++i) {
     if (!next[i]) continue;

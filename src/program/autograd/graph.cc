@@ -1,5 +1,7 @@
 #include "program/autograd/graph.h"
 
+#include <algorithm>
+
 namespace plimsoll::autograd {
 
 NodeIndex Graph::new_node(Node node) {
@@ -75,6 +77,12 @@ void Graph::release_saved(NodeIndex index) {
   for (Saved& s : saved) s.value.reset();
   if (const std::optional<FrameIndex> frame = std::exchange(nodes_[index].frame, std::nullopt))
     release_frame(*frame);
+}
+
+void Graph::release_arguments(NodeIndex index, std::span<const TensorId> arguments) {
+  const With<Holder> holder(r_.holder, Holder::kSaved);
+  for (auto& [tensor, value] : frames_[*nodes_[index].frame].held)
+    if (std::ranges::find(arguments, tensor) != arguments.end()) value.reset();
 }
 
 void Graph::release_frame(FrameIndex index) {
