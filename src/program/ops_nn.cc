@@ -17,15 +17,16 @@ bool folds(const Value& a, const Value& b) {
   return true;
 }
 
-Value matmul_folded(Value a, Value b) {
+// A composite operator's arguments live until it returns.
+Value matmul_folded(const Value& a, const Value& b) {
   std::vector<int64_t> sizes(a.layout().shape().begin(), a.layout().shape().end());
   const int64_t width = sizes.back();
   sizes.back() = b.size(-1);
-  Value folded = reshape(std::move(a), {-1, width});
-  return unsafe_view(mm(std::move(folded), std::move(b)), sizes);
+  const Value folded = reshape(a, {-1, width});
+  return unsafe_view(mm(folded, b), sizes);
 }
 
-Value matmul_batched(Value a, Value b) {
+Value matmul_batched(const Value& a, const Value& b) {
   const int rank = std::max(a.rank(), b.rank());
   std::vector<int64_t> batch;
   int64_t groups = 1;
@@ -43,9 +44,9 @@ Value matmul_batched(Value a, Value b) {
   };
   std::vector<int64_t> sizes = batch;
   sizes.insert(sizes.end(), {a.size(-2), b.size(-1)});
-  Value left = prepared(std::move(a));
-  Value right = prepared(std::move(b));
-  return unsafe_view(bmm(std::move(left), std::move(right)), sizes);
+  const Value left = prepared(a);
+  const Value right = prepared(b);
+  return unsafe_view(bmm(left, right), sizes);
 }
 
 }  // namespace
@@ -77,22 +78,21 @@ Value baddbmm(Value c, Value a, Value b, double alpha) {
 
 Value matmul(Value a, Value b) {
   if (a.rank() == 2 && b.rank() == 2) return mm(std::move(a), std::move(b));
-  if (folds(a, b)) return matmul_folded(std::move(a), std::move(b));
-  return matmul_batched(std::move(a), std::move(b));
+  return folds(a, b) ? matmul_folded(a, b) : matmul_batched(a, b);
 }
 
 Value linear(Value x, Value weight, Value bias) {
-  Value transposed = transpose(std::move(weight), 0, 1);
-  if (!bias) return matmul(std::move(x), std::move(transposed));
-  if (x.rank() == 2) return addmm(std::move(bias), std::move(x), std::move(transposed));
+  const Value transposed = transpose(weight, 0, 1);
+  if (!bias) return matmul(x, transposed);
+  if (x.rank() == 2) return addmm(bias, x, transposed);
   if (x.rank() == 3 && x.layout().is_contiguous()) {  // _flatten_nd_linear
     std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
     const int64_t width = sizes.back();
     sizes.back() = transposed.size(1);
-    Value flat = reshape(std::move(x), {-1, width});
-    return view(addmm(std::move(bias), std::move(flat), std::move(transposed)), sizes);
+    const Value flat = reshape(x, {-1, width});
+    return view(addmm(bias, flat, transposed), sizes);
   }
-  return add_(matmul(std::move(x), std::move(transposed)), std::move(bias));
+  return add_(matmul(x, transposed), bias);
 }
 
 Value grouped_mm(Value a, Value b, Value offsets) {

@@ -82,38 +82,38 @@ Value Eager::dropout(std::string_view module, const Value& x, double probability
 
 // Arguments are cast from the last to the first, as the compiler of PyTorch's wheels orders them.
 Value Eager::linear_op(Value x, Value weight, Value bias) {
-  if (bias) bias = low_precision(std::move(bias));
-  weight = low_precision(std::move(weight));
-  x = low_precision(std::move(x));
-  return ops::linear(std::move(x), std::move(weight), std::move(bias));
+  const Value low_bias = bias ? low_precision(bias) : Value();
+  const Value low_weight = low_precision(weight);
+  const Value low_x = low_precision(x);
+  return ops::linear(low_x, low_weight, low_bias);
 }
 Value Eager::matmul(Value a, Value b) {
-  b = low_precision(std::move(b));
-  a = low_precision(std::move(a));
-  return ops::matmul(std::move(a), std::move(b));
+  const Value low_b = low_precision(b);
+  const Value low_a = low_precision(a);
+  return ops::matmul(low_a, low_b);
 }
 Value Eager::bmm(Value a, Value b) {
-  b = low_precision(std::move(b));
-  a = low_precision(std::move(a));
-  return ops::bmm(std::move(a), std::move(b));
+  const Value low_b = low_precision(b);
+  const Value low_a = low_precision(a);
+  return ops::bmm(low_a, low_b);
 }
 Value Eager::baddbmm(Value c, Value a, Value b, double alpha) {
-  b = low_precision(std::move(b));
-  a = low_precision(std::move(a));
-  c = low_precision(std::move(c));
-  return ops::baddbmm(std::move(c), std::move(a), std::move(b), alpha);
+  const Value low_b = low_precision(b);
+  const Value low_a = low_precision(a);
+  const Value low_c = low_precision(c);
+  return ops::baddbmm(low_c, low_a, low_b, alpha);
 }
 Value Eager::addmm(Value bias, Value a, Value b) {
-  b = low_precision(std::move(b));
-  a = low_precision(std::move(a));
-  bias = low_precision(std::move(bias));
-  return ops::addmm(std::move(bias), std::move(a), std::move(b));
+  const Value low_b = low_precision(b);
+  const Value low_a = low_precision(a);
+  const Value low_bias = low_precision(bias);
+  return ops::addmm(low_bias, low_a, low_b);
 }
 Value Eager::layer_norm_op(Value x, Value weight, Value bias) {
-  if (bias) bias = full_precision(std::move(bias));
-  if (weight) weight = full_precision(std::move(weight));
-  x = full_precision(std::move(x));
-  return ops::layer_norm(std::move(x), std::move(weight), std::move(bias));
+  const Value full_bias = bias ? full_precision(bias) : Value();
+  const Value full_weight = weight ? full_precision(weight) : Value();
+  const Value full_x = full_precision(x);
+  return ops::layer_norm(full_x, full_weight, full_bias);
 }
 Value Eager::softmax(Value x, int dim, std::optional<DType> dtype) {
   return ops::softmax(std::move(x), dim, dtype || !autocast_ ? dtype : DType::kFloat32);
@@ -121,16 +121,17 @@ Value Eager::softmax(Value x, int dim, std::optional<DType> dtype) {
 Value Eager::log_softmax(Value x, int dim) {
   return ops::log_softmax(std::move(x), dim, autocast_ ? std::optional(DType::kFloat32) : std::nullopt);
 }
-Value Eager::pow(Value x, double exponent) { return ops::pow(full_precision(std::move(x)), exponent); }
-Value Eager::rsqrt(Value x) { return ops::unary(OpKind::kRsqrt, full_precision(std::move(x))); }
+Value Eager::pow(Value x, double exponent) { return ops::pow(full_precision(x), exponent); }
+Value Eager::rsqrt(Value x) { return ops::unary(OpKind::kRsqrt, full_precision(x)); }
 
 Value Eager::cat(std::vector<Value> parts, int dim) {
   DType widest = parts[0].dtype();
   for (const Value& part : parts)
     if (part.dtype() == DType::kFloat32) widest = DType::kFloat32;
+  std::vector<Value> cast_parts = parts;
   if (autocast_)
-    for (Value& part : parts) part = ops::cast(std::move(part), widest);
-  return ops::cat(std::move(parts), dim);
+    for (Value& part : cast_parts) part = ops::cast(part, widest);
+  return ops::cat(cast_parts, dim);
 }
 
 Value Eager::full_precision(Value x) {

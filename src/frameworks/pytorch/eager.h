@@ -83,7 +83,7 @@ class Eager {
   Value layer_norm(std::string_view module, const Value& x);   // nn.LayerNorm
   Value dropout(std::string_view module, const Value& x, double probability);  // nn.Dropout
 
-  // ---- operators under autocast ----
+  // ---- operators under autocast: arguments and their casts live until the operator returns ----
   Value linear_op(Value x, Value weight, Value bias);
   Value matmul(Value a, Value b);
   Value bmm(Value a, Value b);

@@ -5,8 +5,8 @@ namespace {
 
 // at::cross_entropy_loss names log_softmax's dtype, the logits' own: autocast leaves it alone.
 Value cross_entropy(Eager& e, const Value& logits, const Value& target) {
-  Value log_probabilities = ops::log_softmax(logits, 1);
-  return ops::nll_loss(e.full_precision(std::move(log_probabilities)), target);
+  const Value log_probabilities = ops::log_softmax(logits, 1);
+  return ops::nll_loss(e.full_precision(log_probabilities), target);
 }
 
 }  // namespace

@@ -86,8 +86,8 @@ class Graph {
 
   void tensor_died(TensorId id);
   void release_saved(NodeIndex index);
-  // Of a reentrant checkpoint: the arguments it has saved as tensors. What it was given by keyword hangs on its
-  // Python context, which lives as long as the node: until the root of the graph is let go.
+  // Of a reentrant checkpoint: the arguments it has saved as tensors. What it was given by keyword hangs on
+  // its Python context, which lives as long as the node: until the root of the graph is let go.
   void release_arguments(NodeIndex index, std::span<const TensorId> arguments);
 
  private:
