@@ -11,7 +11,7 @@ struct Row {
   std::string_view name;
   std::string_view torch_name;
 };
-constexpr std::array<Row, 10> kRows = {{{DType::kFloat32, "fp32", "float32"},
+constexpr std::array<Row, 11> kRows = {{{DType::kFloat32, "fp32", "float32"},
                                         {DType::kBFloat16, "bf16", "bfloat16"},
                                         {DType::kFloat16, "fp16", "float16"},
                                         {DType::kFloat64, "fp64", "float64"},
@@ -20,7 +20,8 @@ constexpr std::array<Row, 10> kRows = {{{DType::kFloat32, "fp32", "float32"},
                                         {DType::kUInt8, "uint8", "uint8"},
                                         {DType::kInt8, "int8", "int8"},
                                         {DType::kBool, "bool", "bool"},
-                                        {DType::kFloat8, "fp8", "float8_e4m3fn"}}};
+                                        {DType::kFloat8, "fp8", "float8_e4m3fn"},
+                                        {DType::kComplex64, "complex64", "complex64"}}};
 
 }  // namespace
 

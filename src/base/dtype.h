@@ -17,13 +17,15 @@ enum class DType : uint8_t {
   kUInt8,
   kInt8,
   kBool,
-  kFloat8
+  kFloat8,
+  kComplex64  // two fp32
 };
 
 constexpr int64_t bytes_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
     case DType::kInt64:
+    case DType::kComplex64:
       return 8;
     case DType::kFloat32:
     case DType::kInt32:
@@ -40,9 +42,10 @@ constexpr int64_t bytes_of(DType dtype) {
   return 0;
 }
 
+// Complex numbers too: what can carry a gradient.
 constexpr bool is_floating(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16 ||
-         dtype == DType::kFloat64 || dtype == DType::kFloat8;
+         dtype == DType::kFloat64 || dtype == DType::kFloat8 || dtype == DType::kComplex64;
 }
 constexpr bool is_half(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
 

@@ -39,7 +39,7 @@ std::vector<Value> split(Value x, Sizes lengths, int dim);
 std::vector<Value> chunk(Value x, int64_t count, int dim);
 std::vector<Value> unbind(Value x, int dim);
 Value detach(Value x);
-Value view_as_complex(Value x);  // [..., 2] -> [...], counted in pairs; dtype stands for the pair
+Value view_as_complex(Value x);  // fp32 [..., 2] -> complex64 [...]
 Value view_as_real(Value x);
 
 // ---- copies ----
@@ -70,6 +70,7 @@ Value unary(OpKind kind, Value x);
 Value unary_to(OpKind kind, Value x, DType dtype);  // comparisons and the like
 Value binary(OpKind kind, Value a, Value b);
 Value with_scalar(OpKind kind, Value x, double scalar);  // kAddScalar, kMulScalar, kDivScalar, kPow ...
+Value polar(Value length, Value angle);                  // fp32 -> complex64
 Value ternary(OpKind kind, Value a, Value b, Value c, DType dtype);
 inline Value add(Value a, Value b) { return binary(OpKind::kAdd, std::move(a), std::move(b)); }
 inline Value sub(Value a, Value b) { return binary(OpKind::kSub, std::move(a), std::move(b)); }
@@ -121,7 +122,7 @@ Value safe_softmax(Value x, int dim);  // rows that are all minus infinity give 
 Value embedding(Value weight, Value ids);
 Value gather(Value x, int dim, Value index);
 Value scatter(Value x, int dim, Value index, Value source);
-Value scatter_(Value x, int dim, Value index, Value source);
+Value scatter_(Value x, int dim, Value index, Value source = {});  // without source: a number
 Value scatter_add(Value x, int dim, Value index, Value source);
 Value index(Value x, std::vector<Value> indices);  // advanced indexing of the leading dims
 Value index_put(Value x, std::vector<Value> indices, Value source);

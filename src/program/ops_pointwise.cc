@@ -27,6 +27,8 @@ int promotion_rank(DType dtype) {
       return 6;
     case DType::kFloat64:
       return 7;
+    case DType::kComplex64:
+      return 8;
   }
   return 0;
 }
@@ -76,6 +78,11 @@ Value with_scalar(OpKind kind, Value x, double scalar) {
       (kind == OpKind::kDivScalar || scalar != static_cast<double>(static_cast<int64_t>(scalar)));
   return x.recorder().emit(kind, {&x}, {x.layout().like(), makes_float ? DType::kFloat32 : x.dtype()},
                            ScalarAttr{scalar});
+}
+
+Value polar(Value length, Value angle) {
+  return length.recorder().emit(OpKind::kPolar, {&length, &angle},
+                                {layout_of({&length, &angle}), DType::kComplex64});
 }
 
 Value ternary(OpKind kind, Value a, Value b, Value c, DType dtype) {

@@ -176,7 +176,7 @@ Value ones_like(Value x) { return unary(OpKind::kOnesLike, std::move(x)); }
 Value view_as_complex(Value x) {
   Layout layout = x.layout().selected(-1);
   for (int i = 0; i < layout.rank; ++i) layout.strides[static_cast<size_t>(i)] /= 2;
-  return x.recorder().emit_view(OpKind::kViewAsComplex, x, layout);
+  return x.recorder().emit_view(OpKind::kViewAsComplex, x, layout, {}, DType::kComplex64);
 }
 
 Value view_as_real(Value x) {
@@ -185,7 +185,7 @@ Value view_as_real(Value x) {
   layout.sizes[static_cast<size_t>(layout.rank)] = 2;
   layout.strides[static_cast<size_t>(layout.rank)] = 1;
   ++layout.rank;
-  return x.recorder().emit_view(OpKind::kViewAsReal, x, layout);
+  return x.recorder().emit_view(OpKind::kViewAsReal, x, layout, {}, DType::kFloat32);
 }
 
 }  // namespace plimsoll::ops

@@ -140,12 +140,13 @@ std::vector<Value> Recorder::emit_many(OpKind kind, std::span<Value* const> inpu
   return values;
 }
 
-Value Recorder::emit_view(OpKind kind, Value& input, const Layout& layout, const Attributes& attributes) {
-  return std::move(emit_views(kind, input, {&layout, 1}, attributes)[0]);
+Value Recorder::emit_view(OpKind kind, Value& input, const Layout& layout, const Attributes& attributes,
+                          std::optional<DType> dtype) {
+  return std::move(emit_views(kind, input, {&layout, 1}, attributes, dtype)[0]);
 }
 
 std::vector<Value> Recorder::emit_views(OpKind kind, Value& input, std::span<const Layout> layouts,
-                                        const Attributes& a) {
+                                        const Attributes& a, std::optional<DType> dtype) {
   const TensorId base = input.id();
   const uint32_t op = begin_op(kind, {&base, 1}, a);
   std::vector<Value> values;
@@ -154,7 +155,8 @@ std::vector<Value> Recorder::emit_views(OpKind kind, Value& input, std::span<con
     const TensorInfo info = program_.tensors[base.value];
     const bool requires_grad = result_requires_grad(kind, {&base, 1}, info.dtype);
     const bool is_view = kind != OpKind::kDetach && kind != OpKind::kUnsafeView;
-    const TensorId id = new_tensor(info.storage, layout, info.dtype, requires_grad, is_view || info.is_view);
+    const TensorId id =
+        new_tensor(info.storage, layout, dtype.value_or(info.dtype), requires_grad, is_view || info.is_view);
     program_.operands.push_back(id);
     values.push_back(value(id));
   }

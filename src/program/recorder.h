@@ -79,10 +79,11 @@ class Recorder {
              const Attributes& attributes = {});
   std::vector<Value> emit_many(OpKind kind, std::span<Value* const> inputs, std::span<const Result> results,
                                const Attributes& attributes = {});
-  // Writes an op whose result shares the first input's storage.
-  Value emit_view(OpKind kind, Value& input, const Layout& layout, const Attributes& attributes = {});
+  // Writes an op whose result shares the first input's storage; its dtype too unless another is given.
+  Value emit_view(OpKind kind, Value& input, const Layout& layout, const Attributes& attributes = {},
+                  std::optional<DType> dtype = std::nullopt);
   std::vector<Value> emit_views(OpKind kind, Value& input, std::span<const Layout> layouts,
-                                const Attributes& a = {});
+                                const Attributes& a = {}, std::optional<DType> dtype = std::nullopt);
   // Writes an op that changes its first input; the result is the same storage.
   Value emit_in_place(OpKind kind, std::initializer_list<Value*> inputs, const Attributes& attributes = {});
   // Writes an op that gives memory to storages made by `persistent`; free_storage takes it back.

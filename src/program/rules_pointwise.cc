@@ -17,9 +17,13 @@ void sub(BackwardCall& call) {
 }
 void negate(BackwardCall& call) { call.results[0] = ops::neg(call.gradient()); }
 
+// grad * other.conj(): the conjugate of a complex tensor is lazy, and made before it is multiplied.
+Value times_conjugate(const Value& gradient, const Value& other) {
+  return ops::mul(gradient, other.dtype() == DType::kComplex64 ? ops::clone(other) : other);
+}
 void mul(BackwardCall& call) {
-  if (call.needs(1)) call.results[1] = ops::mul(call.gradient(), call.input(0));
-  if (call.needs(0)) call.results[0] = ops::mul(call.gradient(), call.input(1));
+  if (call.needs(1)) call.results[1] = times_conjugate(call.gradient(), call.input(0));
+  if (call.needs(0)) call.results[0] = times_conjugate(call.gradient(), call.input(1));
 }
 void scale(BackwardCall& call) {
   call.results[0] = with_scalar(OpKind::kScale, call.gradient(), scalar_of(call));

@@ -105,8 +105,12 @@ void stack(BackwardCall& call) {
     if (call.needs(i)) call.results[i] = std::move(parts[i]);
 }
 
-void view_as_complex(BackwardCall& call) { call.results[0] = ops::view_as_real(call.gradient()); }
-void view_as_real(BackwardCall& call) { call.results[0] = ops::view_as_complex(call.gradient()); }
+void view_as_complex(BackwardCall& call) {
+  call.results[0] = ops::view_as_real(ops::contiguous(call.gradient()));
+}
+void view_as_real(BackwardCall& call) {
+  call.results[0] = ops::view_as_complex(ops::contiguous(call.gradient()));
+}
 
 }  // namespace
 

@@ -18,6 +18,12 @@ struct LayerCall {
 Value attention(Eager& e, const LayerCall& call, const Value& hidden) {
   const Eager::Module scope(e, "self_attn");
   const Attention& spec = call.layer.attention;
+  const AttentionCall core{.implementation = call.job.attention,
+                           .backend = call.job.sdpa_backend,
+                           .is_causal = spec.is_causal,
+                           .dropout = e.dropout_probability(e.architecture().attention_dropout),
+                           .softcap = spec.score_softcap};
+  if (spec.latent) return latent_attention(e, call.family, spec, core, hidden, call.rotary, call.mask);
   const int64_t b = hidden.size(0), s = hidden.size(1);
   const auto heads = [&](std::string_view name, std::string_view norm_name) {
     Value x = ops::view(e.linear(name, hidden), {b, s, -1, spec.head_dim});
@@ -28,11 +34,6 @@ Value attention(Eager& e, const LayerCall& call, const Value& hidden) {
   Value k = heads("k_proj", "k_norm");
   Value v = heads("v_proj", "");
   if (spec.rotary_dim > 0) apply_rotary(e, call.family, q, k, call.rotary);
-  const AttentionCall core{.implementation = call.job.attention,
-                           .backend = call.job.sdpa_backend,
-                           .is_causal = spec.is_causal,
-                           .dropout = e.dropout_probability(e.architecture().attention_dropout),
-                           .softcap = spec.score_softcap};
   Value out = attention_core(e, core, q, k, v, call.mask);
   out = ops::contiguous(ops::reshape(out, {b, s, -1}));
   out = e.linear("o_proj", out);
@@ -55,7 +56,7 @@ Value decoder_layer(Eager& e, const LayerCall& call, const Value& given) {
 
 Value decoder_block(Eager& e, const LayerCall& call, const Value& given) {
   RegionScope region(e, RegionKind::kBlock, {&given},
-                     {&call.mask, &call.positions, &call.rotary.cos, &call.rotary.sin});
+                     {&call.mask, &call.positions, &call.rotary.cos, &call.rotary.sin, &call.rotary.complex});
   Value hidden = decoder_layer(e, call, given);
   region.end({&hidden});
   return hidden;

@@ -15,7 +15,8 @@ Eager::Eager(Recorder& recorder, const Architecture& architecture, const std::ve
   Program& program = recorder_.program();
   for (size_t i = 0; i < architecture.parameters.size(); ++i) {
     const ParameterTensor& p = architecture.parameters[i];
-    const Value value = recorder_.persistent(Layout::contiguous(p.shape), options_.parameter_dtype,
+    const DType dtype = p.is_float32 ? DType::kFloat32 : options_.parameter_dtype;
+    const Value value = recorder_.persistent(Layout::contiguous(p.shape), dtype,
                                              Category::kParameter, program.module(p.name), trainable[i]);
     program.parameters.push_back(value.id());
     parameters_.emplace(p.name, value);

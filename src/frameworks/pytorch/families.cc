@@ -11,6 +11,8 @@ namespace {
 constexpr std::array kFamilies = {
     Family{.name = "bert", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kBert},
     Family{.name = "bloom", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kBloom},
+    Family{.name = "deepseek_v2", .rotary = RotaryVariant::kComplex, .mixture = MixtureVariant::kDeepseekV2},
+    Family{.name = "deepseek_v3", .mixture = MixtureVariant::kDeepseekV3},
     Family{.name = "gpt2", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kGpt2},
     Family{.name = "gpt_neox", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kGptNeox},
     Family{.name = "llama"},

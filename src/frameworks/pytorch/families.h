@@ -21,6 +21,7 @@ enum class RotaryVariant {
   kHalves,       // rotate_half by cat((-x2, x1))
   kPartial,      // only the first rotary_dim of the head, the rest is joined again
   kInterleaved,  // every second element
+  kComplex,      // pairs of neighbours as complex numbers (deepseek_v2, llama4)
 };
 enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kPhi, kBert, kCohere };
 

@@ -14,6 +14,7 @@ Value norm(Eager& e, const Family& family, std::string_view name, const Value& x
 // rotary.cc
 struct Rotary {
   Value cos, sin;  // [1 or b, s, rotary_dim] in the dtype of the hidden states
+  Value complex;   // instead of them for RotaryVariant::kComplex: complex64 [1, s, rotary_dim / 2]
 };
 // <Family>RotaryEmbedding.forward; positions [1, s] int64.
 Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, const Value& hidden,
@@ -22,6 +23,11 @@ Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, c
 Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin);
 // apply_rotary_pos_emb; q and k are replaced.
 void apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary);
+
+// complex_rotary.cc: <Family>RotaryEmbedding.forward at the current path, and apply_rotary_emb on
+// [b, heads, s, d] (DeepSeek-V2) or [b, s, heads, d] (Llama 4).
+Rotary complex_rotary_embedding(Eager& e, const Value& positions, int64_t rotary_dim);
+void apply_complex_rotary(Value& q, Value& k, const Rotary& rotary, bool has_heads_first);
 
 // masks.cc
 // masking_utils.create_causal_mask; undefined where it returns None (sdpa's is_causal is used instead).
@@ -43,6 +49,11 @@ struct AttentionCall {
 Value attention_core(Eager& e, const AttentionCall& call, const Value& q, const Value& k, const Value& v,
                      const Value& mask);
 Value repeat_kv(Value x, int64_t times);
+
+// mla.cc: latent attention (DeepSeek) at the current path on [b, s, hidden]. `core.is_causal` and the like
+// are the caller's.
+Value latent_attention(Eager& e, const Family& family, const Attention& spec, const AttentionCall& core,
+                       const Value& hidden, const Rotary& rotary, const Value& mask);
 
 // activations.cc: the activation module `name` below the current path.
 Value activation(Eager& e, std::string_view name, Activation kind, const Value& x);

@@ -62,6 +62,16 @@ Value sparse_block(Eager& e, const Family& family, const Moe& moe, const Value& 
   return ops::reshape(hidden, given.layout().shape());
 }
 
+// DeepseekV2Moe, DeepseekV3MoE, Glm4MoeMoE
+Value shared_block(Eager& e, const Family& family, const Moe& moe, const Value& given) {
+  const Routing routing = gate(e, family, moe, given);
+  Value hidden = ops::view(given, {-1, given.size(-1)});
+  hidden = ops::view(experts(e, moe, hidden, routing.indices, routing.weights), given.layout().shape());
+  const Mlp shared{.intermediate = moe.shared_intermediate, .is_gated = true, .activation = moe.activation};
+  hidden = ops::add(hidden, mlp(e, family, shared, "shared_experts", given));
+  return hidden;
+}
+
 }  // namespace
 
 Value mixture(Eager& e, const Family& family, const Moe& moe, std::string_view name, const Value& x) {
@@ -70,6 +80,9 @@ Value mixture(Eager& e, const Family& family, const Moe& moe, std::string_view n
     case MixtureVariant::kMixtral:
     case MixtureVariant::kQwen:
       return sparse_block(e, family, moe, x);
+    case MixtureVariant::kDeepseekV2:
+    case MixtureVariant::kDeepseekV3:
+      return shared_block(e, family, moe, x);
     default:
       assert(false && "mixture without a recipe");
   }

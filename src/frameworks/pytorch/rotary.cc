@@ -2,9 +2,10 @@
 
 namespace plimsoll::pytorch {
 
-Rotary rotary_embedding(Eager& e, const Family&, std::string_view name, const Value& hidden,
+Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, const Value& hidden,
                         const Value& positions, int64_t rotary_dim) {
   const Eager::Module scope(e, name);
+  if (family.rotary == RotaryVariant::kComplex) return complex_rotary_embedding(e, positions, rotary_dim);
   Value frequencies = e.buffer("inv_freq");
   // freqs = position_ids[..., None].float() * inv_freq
   Value column = ops::unsqueeze(ops::cast(positions, DType::kFloat32), -1);

@@ -78,7 +78,8 @@ class TrainingBuilder {
       const DType dtype = parameter_dtype(job_.precision);
       std::vector<Value> parameters, tied;
       for (const ParameterTensor& p : a_.parameters)
-        parameters.push_back(make(Layout::contiguous(p.shape), dtype, Category::kParameter, p.name));
+        parameters.push_back(make(Layout::contiguous(p.shape), p.is_float32 ? DType::kFloat32 : dtype,
+                                  Category::kParameter, p.name));
       for (const BufferTensor& b : a_.buffers)
         buffers_.push_back(make(Layout::contiguous(b.shape), buffer_dtype(b), Category::kBuffer, b.name));
       for (size_t i = 0; i < parameters.size(); ++i)
