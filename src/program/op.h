@@ -145,6 +145,8 @@ namespace plimsoll {
   X(kForeachUpdate, "_foreach_update", kInPlace)                                                     \
   X(kFusedAdamw, "_fused_adamw_", kInPlace)                                                          \
   X(kAllReduce, "all_reduce", kFramework)                                                            \
+  X(kFunctionalAllReduce, "_c10d_functional::all_reduce.default", kOther)                            \
+  X(kPartialGradient, "copy_to_tensor_parallel_region", kView)                                       \
   X(kAllGather, "all_gather_into_tensor", kFramework)                                                \
   X(kReduceScatter, "reduce_scatter_tensor", kFramework)                                             \
   X(kBroadcast, "broadcast", kFramework)                                                             \

@@ -140,6 +140,10 @@ Value grouped_mm(Value a, Value b, Value offsets);
 Value dropout(Value x, double probability);             // itself when probability is 0
 Value layer_norm(Value x, Value weight, Value bias);    // over the last dim; weight and bias may be undefined
 Value nll_loss(Value log_probabilities, Value target);  // mean over targets; a scalar
+// Sums a partial result over the ranks of the tensor-parallel group into a new tensor.
+Value functional_all_reduce(Value x);
+// The same tensor; its gradient is partial and summed over the ranks.
+Value with_partial_gradient(Value x);
 // q [b, heads, s, d], k and v [b, kv heads, s, d]; results are transposed views of [b, s, heads, d].
 Value flash_attention(Value q, Value k, Value v, bool is_causal, double dropout);
 Value efficient_attention(Value q, Value k, Value v, Value mask, bool is_causal, double dropout);

@@ -256,4 +256,11 @@ Value cudnn_attention(Value q, Value k, Value v, bool is_causal, double probabil
                    {.is_causal = is_causal, .dropout = probability});
 }
 
+Value functional_all_reduce(Value x) {
+  return x.recorder().emit(OpKind::kFunctionalAllReduce, {&x}, {x.layout().like(), x.dtype()});
+}
+Value with_partial_gradient(Value x) {
+  return x.recorder().emit_view(OpKind::kPartialGradient, x, Layout(x.layout()));
+}
+
 }  // namespace plimsoll::ops

@@ -38,7 +38,8 @@ constexpr std::array<std::string_view, kCategoryCount> kCategories = {"parameter
 std::string_view name_of(OpKind kind) { return kOps[static_cast<size_t>(kind)].name; }
 std::string_view aten_name_of(OpKind kind) {
   const OpRow& row = kOps[static_cast<size_t>(kind)];
-  const bool is_aten = row.op_class != OpClass::kFramework && kind != OpKind::kBoundary;
+  const bool is_aten = row.op_class != OpClass::kFramework && kind != OpKind::kBoundary &&
+                       kind != OpKind::kFunctionalAllReduce && kind != OpKind::kPartialGradient;
   return is_aten ? row.aten_name : row.aten_name.substr(6);
 }
 OpClass class_of(OpKind kind) { return kOps[static_cast<size_t>(kind)].op_class; }

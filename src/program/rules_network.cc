@@ -137,7 +137,11 @@ void cudnn_attention(BackwardCall& call) { attention(call, OpKind::kCudnnAttenti
 
 }  // namespace
 
+void partial_gradient(BackwardCall& call) { call.results[0] = ops::functional_all_reduce(call.gradient()); }
+
 void add_network_rows(SetRow set) {
+  set(OpKind::kFunctionalAllReduce, {.backward = passes_on});
+  set(OpKind::kPartialGradient, {.backward = partial_gradient});
   set(OpKind::kMm, {.saves = keeps_other_operand, .backward = mm});
   set(OpKind::kAddmm, {.saves = keeps_factors, .backward = addmm});
   set(OpKind::kBmm, {.saves = keeps_other_operand, .backward = bmm});

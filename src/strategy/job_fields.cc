@@ -76,7 +76,7 @@ Fields parallel_fields() {
               {1, kMaxRanks}, at(&Job::parallel, &ParallelChoice::data)),
       integer({.path = "parallel.tensor",
                .unit = "ranks",
-               .help = "tensor parallelism; only 1 for now",
+               .help = "tensor parallelism of the blocks' linears",
                .reason = kTorchDefault},
               {1, kMaxRanks}, at(&Job::parallel, &ParallelChoice::tensor)),
       integer({.path = "parallel.pipeline",

@@ -1,5 +1,9 @@
 // Checks of the mesh, the data-parallel engine and the batch (strategy/case.h).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
 
 #include "base/units.h"
 #include "strategy/case.h"
@@ -19,14 +23,40 @@ std::string model_factors(const Mesh& mesh) {
 
 void check_unsupported_degree(std::string_view axis, int64_t degree, Errors& errors) {
   if (degree == 1) return;
-  add(errors,
-      {.field = fmt::format("parallel.{}", axis),
-       .message = fmt::format("{} parallelism of degree {} is not supported yet", axis, degree),
-       .expected = fmt::format("parallel.{} = 1; supported is data parallelism (none, ddp, fsdp2)", axis)});
+  add(errors, {.field = fmt::format("parallel.{}", axis),
+               .message = fmt::format("{} parallelism of degree {} is not supported yet", axis, degree),
+               .expected = fmt::format(
+                   "parallel.{} = 1; supported are tensor and data parallelism (none, ddp, fsdp2)", axis)});
+}
+
+// parallelize_module with the plan for llama-like blocks (frameworks/pytorch/tensor_parallel.h).
+void check_tensor_parallel(const Case& c, Errors& errors) {
+  const int64_t degree = c.job.parallel.tensor;
+  if (degree == 1) return;
+  constexpr std::array<std::string_view, 4> kFamilies = {"llama", "mistral", "qwen2", "qwen3"};
+  if (std::ranges::find(kFamilies, c.architecture.family) == kFamilies.end())
+    add(errors, {.field = "parallel.tensor",
+                 .message = fmt::format("tensor parallelism of family {} is not supported yet",
+                                        c.architecture.family),
+                 .expected = fmt::format("1, or one of the families {}", fmt::join(kFamilies, ", "))});
+  if (c.resolved.engine == DataParallelEngine::kDdp)
+    add(errors, {.field = "parallel.engine",
+                 .message = "ddp does not take the distributed tensors of tensor parallelism",
+                 .expected = "fsdp2, or parallel.tensor = 1"});
+  const auto check_divides = [&](std::string_view what, int64_t size) {
+    if (size % degree != 0)
+      add(errors, {.field = "parallel.tensor",
+                   .message = fmt::format("{} does not divide the {} {}", degree, size, what),
+                   .expected = "a divisor of them"});
+  };
+  const Layer& layer = c.architecture.layers.front();
+  check_divides("attention heads", layer.attention.heads);
+  check_divides("key/value heads", layer.attention.kv_heads);
+  if (layer.mlp) check_divides("columns of the feed-forward layer", layer.mlp->intermediate);
 }
 
 void check_degrees(const Case& c, Errors& errors) {
-  check_unsupported_degree("tensor", c.job.parallel.tensor, errors);
+  check_tensor_parallel(c, errors);
   check_unsupported_degree("pipeline", c.job.parallel.pipeline, errors);
   check_unsupported_degree("context", c.job.parallel.context, errors);
   check_unsupported_degree("expert", c.job.parallel.expert, errors);

@@ -134,7 +134,7 @@ TEST(Resolve, SequenceIsLimitedByTheModel) {
 TEST(Resolve, DegreesMustDivideTheGpus) {
   EXPECT_THAT(error_of({"hardware.gpus=8", "parallel.tensor=3"}),
               AllOf(HasSubstr("8 is not a multiple of tensor 3 x pipeline 1 x context 1 = 3"),
-                    HasSubstr("tensor parallelism of degree 3 is not supported yet")));
+                    HasSubstr("3 does not divide the")));
   EXPECT_THAT(error_of({"hardware.gpus=8", "parallel.data=4"}),
               HasSubstr("8 is not data 4 x tensor 1 x pipeline 1 x context 1 = 4"));
   EXPECT_THAT(error_of({"parallel.sequence=true"}), HasSubstr("sequence parallelism is not supported"));
@@ -278,7 +278,7 @@ TEST(Resolve, AllocatorConfiguration) {
 
 TEST(Resolve, AllContradictionsAreReportedTogether) {
   EXPECT_THAT(
-      error_of({"hardware.gpus=8", "parallel.tensor=3", "batch.global_batch=7", "optimizer.name=sgd-fused",
+      error_of({"hardware.gpus=8", "parallel.pipeline=3", "batch.global_batch=7", "optimizer.name=sgd-fused",
                 "attention.implementation=flash_attention_2", "fsdp2.param_dtype=fp32"}),
       AllOf(HasSubstr("5 contradictions in the job"), HasSubstr("\n  5. ")));
 }

@@ -114,7 +114,6 @@ class RowReader {
                  : framework == "fsdp2" ? DataParallelEngine::kFsdp2
                                         : DataParallelEngine::kNone;
     job.parallel.tensor = number(cell("tp"), 1);
-    if (job.parallel.tensor > 1) refuse("tensor parallel");
     if (job.engine == DataParallelEngine::kFsdp2) read_fsdp2(job.fsdp2);
     if (job.engine == DataParallelEngine::kDdp) {
       job.ddp.bucket_cap_mb = parsed<double>(cell("bucket_cap_mb")).value_or(job.ddp.bucket_cap_mb);

@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "frameworks/pytorch/tensor_parallel.h"
+
 namespace plimsoll::pytorch {
 DType buffer_dtype(const BufferTensor& buffer) {
   if (buffer.element_bytes == 1) return DType::kBool;
@@ -54,7 +56,10 @@ Value Eager::linear(std::string_view module, const Value& x) {
   const Module scope(*this, module);
   Value weight = parameter("weight");
   assert(weight && "a linear module without weight");
-  return linear_op(x, std::move(weight), parameter("bias"));
+  const LinearSplit split = options_.tensor_parallel > 1 ? split_of(module) : LinearSplit::kNone;
+  Value input = split == LinearSplit::kColumns ? ops::with_partial_gradient(x) : x;
+  Value output = linear_op(std::move(input), std::move(weight), parameter("bias"));
+  return split == LinearSplit::kRows ? ops::functional_all_reduce(std::move(output)) : output;
 }
 
 Value Eager::conv1d(std::string_view module, const Value& x) {

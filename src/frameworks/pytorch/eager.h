@@ -27,7 +27,8 @@ namespace plimsoll::pytorch {
 struct EagerOptions {
   DType parameter_dtype = DType::kBFloat16;
   std::optional<DType> autocast;
-  bool is_training = true;  // dropout is active, gradients are wanted
+  int64_t tensor_parallel = 1;  // ranks that share each block's linears (tensor_parallel.h)
+  bool is_training = true;      // dropout is active, gradients are wanted
 };
 
 DType buffer_dtype(const BufferTensor& buffer);

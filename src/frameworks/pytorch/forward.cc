@@ -27,6 +27,7 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
     Eager eager(recorder, architecture, trainable,
                 {.parameter_dtype = options.parameter_dtype,
                  .autocast = autocast_dtype(job.precision),
+                 .tensor_parallel = job.mesh.tensor,
                  .is_training = options.is_training});
     forward.buffers = eager.buffer_ids();
     const Layout tokens = Layout::contiguous({job.batch.micro_batch, job.batch.sequence});

@@ -9,6 +9,7 @@
 #include "frameworks/pytorch/engine.h"
 #include "frameworks/pytorch/forward.h"
 #include "frameworks/pytorch/optimizer.h"
+#include "frameworks/pytorch/tensor_parallel.h"
 #include "program/autograd.h"
 #include "program/ops.h"
 #include "program/passes/recompute.h"
@@ -19,7 +20,11 @@ namespace {
 class TrainingBuilder {
  public:
   TrainingBuilder(const Architecture& architecture, const ResolvedJob& job)
-      : a_(architecture), job_(job), r_(program_, Recorder::Mode::kComplete), optimizer_(r_, job) {}
+      : full_(architecture),
+        a_(local_architecture(architecture, job.mesh.tensor)),
+        job_(job),
+        r_(program_, Recorder::Mode::kComplete),
+        optimizer_(r_, job) {}
 
   Result<Program> build() {
     program_.is_complete = true;
@@ -77,15 +82,17 @@ class TrainingBuilder {
       const With<bool> no_grad(r_.is_grad_enabled, false);
       const DType dtype = parameter_dtype(job_.precision);
       std::vector<Value> parameters, tied;
-      for (const ParameterTensor& p : a_.parameters)
+      for (const ParameterTensor& p : full_.parameters)
         parameters.push_back(make(Layout::contiguous(p.shape), p.is_float32 ? DType::kFloat32 : dtype,
                                   Category::kParameter, p.name));
       for (const BufferTensor& b : a_.buffers)
         buffers_.push_back(make(Layout::contiguous(b.shape), buffer_dtype(b), Category::kBuffer, b.name));
       for (size_t i = 0; i < parameters.size(); ++i)
         for (const std::string& name : a_.parameters[i].tied_names)
-          tied.push_back(make(Layout::contiguous(a_.parameters[i].shape), dtype, Category::kParameter, name));
+          tied.push_back(
+              make(Layout::contiguous(full_.parameters[i].shape), dtype, Category::kParameter, name));
       tied.clear();
+      if (job_.mesh.tensor > 1) distribute(parameters);
       for (size_t i = 0; i < parameters.size(); ++i) {
         program_.tensors[parameters[i].id().value].requires_grad = trainable_[i];
         program_.parameters.push_back(parameters[i].id());
@@ -96,6 +103,25 @@ class TrainingBuilder {
       inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "labels"));
       if (forward_.mask) inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "attention_mask"));
     });
+  }
+
+  // parallelize_module: each split parameter gives way to the rank's part. Rows of a row-wise weight are not
+  // contiguous, so every rank's part is copied first.
+  void distribute(std::vector<Value>& parameters) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const ParameterTensor& local = a_.parameters[i];
+      if (local.shape == full_.parameters[i].shape) continue;
+      const With<ModuleId> module(r_.module, program_.module(local.name));
+      const bool is_by_rows = local.shape[0] == full_.parameters[i].shape[0];
+      std::vector<Value> parts;
+      for (int64_t rank = 0; is_by_rows && rank < job_.mesh.tensor; ++rank)
+        parts.push_back(
+            ops::clone_contiguous(ops::slice(parameters[i], 1, rank * local.shape[1], local.shape[1])));
+      const Value part =
+          make(Layout::contiguous(local.shape), parameters[i].dtype(), Category::kParameter, local.name);
+      parts.clear();
+      parameters[i] = part;
+    }
   }
 
   void bind(Autograd& autograd, const ForwardProgram& forward) {
@@ -165,7 +191,8 @@ class TrainingBuilder {
     return {};
   }
 
-  const Architecture& a_;
+  const Architecture& full_;
+  const Architecture a_;  // what one rank of the tensor-parallel group holds
   const ResolvedJob& job_;
   Program program_;
   Recorder r_;
