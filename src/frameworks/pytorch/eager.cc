@@ -18,8 +18,8 @@ Eager::Eager(Recorder& recorder, const Architecture& architecture, const std::ve
   for (size_t i = 0; i < architecture.parameters.size(); ++i) {
     const ParameterTensor& p = architecture.parameters[i];
     const DType dtype = p.is_float32 ? DType::kFloat32 : options_.parameter_dtype;
-    const Value value = recorder_.persistent(Layout::contiguous(p.shape), dtype,
-                                             Category::kParameter, program.module(p.name), trainable[i]);
+    const Value value = recorder_.persistent(Layout::contiguous(p.shape), dtype, Category::kParameter,
+                                             program.module(p.name), trainable[i]);
     program.parameters.push_back(value.id());
     parameters_.emplace(p.name, value);
     for (const std::string& tied : p.tied_names) parameters_.emplace(tied, value);
