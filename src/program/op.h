@@ -34,6 +34,7 @@ namespace plimsoll {
   X(kViewAsComplex, "view_as_complex.default", kView)                                                \
   X(kViewAsReal, "view_as_real.default", kView)                                                      \
   X(kClone, "clone.default", kPointwise)                                                             \
+  X(kCloneForBackward, "clone.default", kPointwise)                                                   \
   X(kCast, "_to_copy.default", kPointwise)                                                           \
   X(kAdd, "add.Tensor", kPointwise)                                                                  \
   X(kAddScalar, "add.Tensor", kPointwise)                                                            \

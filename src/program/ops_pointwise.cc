@@ -115,7 +115,7 @@ Value div_(Value x, Value y) {
   Value before;
   if (r.is_grad_enabled && y.requires_grad()) {
     const With<bool> no_grad(r.is_grad_enabled, false);
-    before = clone(x);
+    before = unary(OpKind::kCloneForBackward, x);
   }
   return r.emit_in_place(OpKind::kDivInPlace, {&x, &y, &before});
 }

@@ -62,6 +62,19 @@ Value sparse_block(Eager& e, const Family& family, const Moe& moe, const Value& 
   return ops::reshape(hidden, given.layout().shape());
 }
 
+// Qwen2MoeSparseMoeBlock
+Value gated_shared_block(Eager& e, const Family& family, const Moe& moe, const Value& given) {
+  const Value hidden = ops::view(given, {-1, given.size(-1)});
+  const Mlp wide{.intermediate = moe.shared_intermediate, .is_gated = true, .activation = moe.activation};
+  Value shared = mlp(e, family, wide, "shared_expert", hidden);
+  const Routing routing = gate(e, family, moe, hidden);
+  Value out = experts(e, moe, hidden, routing.indices, routing.weights);
+  shared = ops::mul(ops::sigmoid(e.linear("shared_expert_gate", hidden)), shared);
+  out = ops::add(out, shared);
+  out = ops::reshape(out, given.layout().shape());
+  return out;
+}
+
 // DeepseekV2Moe, DeepseekV3MoE, Glm4MoeMoE
 Value shared_block(Eager& e, const Family& family, const Moe& moe, const Value& given) {
   const Routing routing = gate(e, family, moe, given);
@@ -78,8 +91,9 @@ Value mixture(Eager& e, const Family& family, const Moe& moe, std::string_view n
   const Eager::Module scope(e, name);
   switch (family.mixture) {
     case MixtureVariant::kMixtral:
-    case MixtureVariant::kQwen:
       return sparse_block(e, family, moe, x);
+    case MixtureVariant::kQwen:
+      return moe.has_shared_gate ? gated_shared_block(e, family, moe, x) : sparse_block(e, family, moe, x);
     case MixtureVariant::kDeepseekV2:
     case MixtureVariant::kDeepseekV3:
       return shared_block(e, family, moe, x);

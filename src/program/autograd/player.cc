@@ -173,6 +173,10 @@ Saves Player::saves_of(const Op& op, uint32_t needed) const {
 void Player::execute(uint32_t statement, const Op& op) {
   const With<ModuleId> module(r_.module, r_.program().module(f_.module_name(op.module)));
   if (take_kept_result(statement)) return;
+  if (op.kind == OpKind::kCloneForBackward && !r_.is_grad_enabled) {  // autograd doesn't make it then
+    outputs_.push_back(r_.value(input_ids_[0]));
+    return;
+  }
   r_.replay(f_, op, input_ids_, outputs_);
   if (current_frame_ && keeps_result(op))
     graph_.frame(*current_frame_).kept[statement].assign(outputs_.begin(), outputs_.end());
