@@ -2,12 +2,20 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace plimsoll {
 namespace {
 
 constexpr Bytes kBlock{512};
+
+// Products that go through cuBLAS; grouped ones have kernels of their own.
+bool calls_cublas(OpKind kind) {
+  return kind == OpKind::kMm || kind == OpKind::kAddmm || kind == OpKind::kBmm || kind == OpKind::kBaddbmm;
+}
 
 class Player {
  public:
@@ -19,6 +27,7 @@ class Player {
         is_live_(program.storages.size()) {}
 
   MemoryTimeline run() {
+    if (options_.keeps_events) timeline_.events.reserve(p_.storages.size() * 2);
     for (const PhaseStep& step : p_.schedule) {
       begin_phase(step.phase);
       const Section& section = p_.sections[step.section];
@@ -35,6 +44,8 @@ class Player {
   uint32_t phase_index() const { return static_cast<uint32_t>(timeline_.phases.size() - 1); }
 
   void begin_phase(const std::string& name) {
+    is_backward_ = name.starts_with("bwd");
+    retries_before_ = heap_.stats().num_alloc_retries;
     timeline_.phases.push_back({.phase = name,
                                 .live_start = live_,
                                 .live_peak = live_,
@@ -48,6 +59,12 @@ class Player {
     phase().allocated_peak = stats.allocated.peak;
     phase().active_peak = stats.active.peak;
     phase().reserved_peak = stats.reserved.peak;
+    phase().allocated_end = stats.allocated.current;
+    phase().active_end = stats.active.current;
+    phase().reserved_end = stats.reserved.current;
+    phase().host_end = host_;
+    phase().library_workspace = library_workspace_;
+    phase().alloc_retries = stats.num_alloc_retries - retries_before_;
   }
 
   void play(const Statement& s) {
@@ -55,6 +72,8 @@ class Player {
     if (s.kind != StatementKind::kOp) return;
     op_ = OpId{s.index};
     const Op& op = p_.ops[s.index];
+    if (options_.recorder != nullptr) set_stack(op);
+    if (options_.library_workspace.value > 0 && calls_cublas(op.kind)) take_library_workspace(op.stream);
     if (class_of(op.kind) == OpClass::kView || class_of(op.kind) == OpClass::kInPlace) return;
     for (TensorId t : p_.outputs(op)) alloc(p_.tensor(t).storage, op.stream);
     if (op.workspace.value > 0) take_workspace(op);
@@ -62,7 +81,7 @@ class Player {
 
   void alloc(StorageId id, Stream stream) {
     const Storage& storage = p_.storage(id);
-    if (is_live_[id.value]) return;
+    if (is_live_[id.value] || timeline_.oom) return;
     is_live_[id.value] = true;
     if (options_.keeps_events) record(true, id);
     if (storage.tier != Tier::kGpu) {
@@ -77,7 +96,7 @@ class Player {
     if (live_ <= phase().live_peak) return;
     phase().live_peak = live_;
     phase().peak_op = op_;
-    phase().peak_event = event_count_;
+    if (options_.keeps_events) phase().peak_event = timeline_.events.size() - 1;
     phase().workspace_peak = std::max(phase().workspace_peak, live_);
   }
 
@@ -95,10 +114,25 @@ class Player {
 
   void take_workspace(const Op& op) {
     phase().workspace_peak = std::max(phase().workspace_peak, live_ + op.workspace);
-    if (!options_.workspaces_in_heap) return;
+    if (!options_.workspaces_in_heap || timeline_.oom) return;
     const Allocation block = heap_.alloc(op.workspace, static_cast<HeapStream>(op.stream));
     if (!block) return fail(block.error());
     heap_.free(*block);
+  }
+
+  void take_library_workspace(Stream stream) {
+    if (!with_workspace_.emplace(is_backward_, stream).second) return;
+    const Allocation block = heap_.alloc(options_.library_workspace, static_cast<HeapStream>(stream));
+    if (!block) return fail(block.error());
+    library_workspace_ += round_up(options_.library_workspace, kBlock);
+  }
+
+  void set_stack(const Op& op) {
+    const auto [found, is_new] = stacks_.try_emplace({static_cast<int>(op.kind), op.module.value}, 0);
+    if (is_new)
+      found->second = options_.trace->add_stack(
+          {{.name = std::string(aten_name_of(op.kind)), .filename = p_.module_name(op.module), .line = 0}});
+    options_.recorder->set_stack(found->second);
   }
 
   void fail(const OutOfMemory& details) {
@@ -107,7 +141,6 @@ class Player {
 
   void record(bool is_alloc, StorageId id) {
     timeline_.events.push_back({.is_alloc = is_alloc, .storage = id, .op = op_, .phase = phase_index()});
-    event_count_ = timeline_.events.size() - 1;
   }
 
   const Program& p_;
@@ -116,15 +149,19 @@ class Player {
   std::vector<BlockId> blocks_;
   std::vector<bool> is_live_;
   MemoryTimeline timeline_;
-  Bytes live_, host_;
+  Bytes live_, host_, library_workspace_;
   OpId op_;
-  size_t event_count_ = 0;
+  bool is_backward_ = false;
+  int64_t retries_before_ = 0;
+  std::set<std::pair<bool, Stream>> with_workspace_;  // by thread and stream
+  std::map<std::pair<int, uint32_t>, StackId> stacks_;
 };
 
 }  // namespace
 
 MemoryTimeline simulate(const Program& program, Heap& heap, const SimulateOptions& options) {
   assert(program.is_complete);
+  assert((options.recorder == nullptr) == (options.trace == nullptr));
   return Player(program, heap, options).run();
 }
 

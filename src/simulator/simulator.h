@@ -2,11 +2,12 @@
 // who is alive.
 //
 //   CachingHeap heap({});
-//   Result<MemoryTimeline> timeline = simulate(program, heap);
-//   timeline->phases[1].live.peak;
+//   MemoryTimeline timeline = simulate(program, heap, {.keeps_events = true});
+//   timeline.phases[1].live_peak;
 //
 // `live` is the sum of living storages, each rounded up to 512 bytes; allocated, active and reserved are the
-// heap's counters. Does not model time: cost/ and the event queue come with it.
+// heap's counters, which also see what libraries and kernels take. Does not model time: cost/ and the event
+// queue come with it.
 #pragma once
 
 #include <array>
@@ -18,6 +19,7 @@
 #include "allocator/heap.h"
 #include "base/result.h"
 #include "program/program.h"
+#include "trace/allocation_trace.h"
 
 namespace plimsoll {
 
@@ -25,10 +27,13 @@ struct PhaseMemory {
   std::string phase;
   Bytes live_start, live_peak, live_end;
   Bytes allocated_peak, active_peak, reserved_peak;
-  Bytes host_peak;
+  Bytes allocated_end, active_end, reserved_end;
+  Bytes host_peak, host_end;
   std::optional<OpId> peak_op;       // that reached live_peak; empty when the phase starts with it
   std::optional<size_t> peak_event;  // position in the event order at which live_peak was reached
   Bytes workspace_peak;              // highest live + workspace of an op
+  Bytes library_workspace;           // that libraries hold at the end, in the heap and not in live
+  int64_t alloc_retries = 0;         // the heap gave cached segments back to go on
 };
 
 struct MemoryEvent {
@@ -60,6 +65,12 @@ struct MemoryTimeline {
 struct SimulateOptions {
   bool keeps_events = false;
   bool workspaces_in_heap = true;  // an op's workspace is taken from the heap and given back within the op
+  // What cuBLAS takes from the heap at the first matrix product of each (thread, stream) and keeps: forward
+  // and optimizer run in one thread, the backward in another. Source: PyTorch, CublasHandlePool.cpp.
+  Bytes library_workspace;
+  // The trace that the heap's recorder writes to: each event gets the op and its module as its stack.
+  AllocationTrace* trace = nullptr;
+  AllocationRecorder* recorder = nullptr;
 };
 
 MemoryTimeline simulate(const Program& program, Heap& heap, const SimulateOptions& options = {});
