@@ -1,0 +1,85 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+namespace plimsoll {
+namespace {
+
+constexpr const char* kAbout =
+    "Where does every byte of an LLM training step go, does it fit, and what should change?";
+constexpr const char* kFooter =
+    "\nFor example:\n"
+    "  plimsoll estimate llama-3.1-8b --gpu h100-80gb --gpus 8\n"
+    "  plimsoll explain llama-3.1-8b --gpu h100-80gb --gpus 8 --recompute full\n"
+    "\nExit codes: 0 answered, 2 the input is wrong, 1 our fault, 3 the verdict of --fail-on.";
+
+void add_argument(CLI::App& app, const Argument& argument) {
+  CLI::Option* option = nullptr;
+  if (auto* const* flag = std::get_if<bool*>(&argument.target))
+    option = app.add_flag(argument.name, **flag, argument.help);
+  if (auto* const* text = std::get_if<std::optional<std::string>*>(&argument.target))
+    option = app.add_option_function<std::string>(
+        argument.name, [target = *text](const std::string& value) { *target = value; }, argument.help);
+  if (auto* const* list = std::get_if<std::vector<std::string>*>(&argument.target)) {
+    option = app.add_option(argument.name, **list, argument.help);
+    if (argument.name.starts_with("-")) option->expected(1)->take_all();
+  }
+  option->type_name(argument.value);
+}
+
+CLI::App* add_command(CLI::App& app, Command& command) {
+  CLI::App* sub = app.add_subcommand(std::string(command.name()), std::string(command.summary()));
+  for (const Argument& argument : command.arguments()) add_argument(*sub, argument);
+  const std::string details = command.details();
+  if (!details.empty()) sub->footer("\n" + details);
+  return sub;
+}
+
+int report(const Error& error) {
+  std::fputs(fmt::format("plimsoll: {}\n", error.to_text()).c_str(), stderr);
+  return error.is_internal ? kOurFault : kWrongInput;
+}
+
+int parse_and_run(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>>& commands) {
+  CLI::App app{kAbout, "plimsoll"};
+  app.footer(kFooter);
+  app.set_version_flag("--version", "plimsoll " PLIMSOLL_VERSION);
+  app.require_subcommand(0, 1);
+  std::vector<CLI::App*> subs;
+  for (auto& command : commands) subs.push_back(add_command(app, *command));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const bool is_answer = e.get_exit_code() == 0;  // --help, --version
+    if (is_answer) return app.exit(e);
+    std::fputs(fmt::format("plimsoll: {}\nRun with --help for more information.\n", e.what()).c_str(),
+               stderr);
+    return kWrongInput;
+  }
+  for (size_t i = 0; i < subs.size(); ++i) {
+    if (!subs[i]->parsed()) continue;
+    const Result<int> code = commands[i]->run();
+    return code ? *code : report(code.error());
+  }
+  std::fputs(app.help().c_str(), stdout);
+  return kAnswered;
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>> commands) {
+  try {
+    return parse_and_run(argc, argv, commands);
+  } catch (const std::bad_alloc&) {
+    std::fputs("plimsoll: the host has no memory left for this job's program\n", stderr);
+  } catch (const std::exception& e) {
+    std::fputs(fmt::format("plimsoll: internal error: {}\n", e.what()).c_str(), stderr);
+  }
+  return kOurFault;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,15 @@
+// Parses the command line, runs the command that it names, prints errors. The only user of CLI11.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace plimsoll {
+
+// The exit code. Nothing is thrown.
+int run_command_line(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>> commands);
+
+}  // namespace plimsoll

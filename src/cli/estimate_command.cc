@@ -1,0 +1,76 @@
+#include "cli/estimate_command.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "cli/job_options.h"
+#include "estimate/estimate.h"
+#include "report/estimate_json.h"
+#include "report/estimate_page.h"
+#include "simulator/event_trace.h"
+
+namespace plimsoll {
+namespace {
+
+class EstimateCommand final : public Command {
+ public:
+  std::string_view name() const override { return "estimate"; }
+  std::string_view summary() const override {
+    return "Says whether a training job fits and where its bytes go";
+  }
+
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> arguments = job_.arguments();
+    arguments.push_back({.name = "--json", .help = "the answer as JSON (docs/json.md)", .target = &as_json_});
+    arguments.push_back({.name = "--fail-on",
+                         .value = "VERDICT",
+                         .help = "exit code 3 on this verdict or a worse one: oom, at-risk",
+                         .target = &fail_on_});
+    arguments.push_back({.name = "--events",
+                         .value = "FILE",
+                         .help = "writes every allocation and free in order, as CSV",
+                         .target = &events_});
+    return arguments;
+  }
+
+  Result<int> run() override {
+    PLIMSOLL_TRY(threshold, fail_threshold());
+    PLIMSOLL_TRY(loaded, load_job(job_));
+    PLIMSOLL_TRY(run, run_estimate({.architecture = loaded.architecture,
+                                    .job = loaded.job,
+                                    .gpu = loaded.gpu,
+                                    .node = loaded.cluster.node}));
+    if (events_) PLIMSOLL_CHECK(write_events(run));
+    const std::string text = as_json_ ? estimate_json(run.estimate) : estimate_page(run.estimate);
+    std::fputs(text.c_str(), stdout);
+    const Verdict& verdict = run.estimate.verdict;
+    return threshold && std::max(verdict.gpu, verdict.host) >= *threshold ? kVerdictFailed : kAnswered;
+  }
+
+ private:
+  Result<std::optional<Fit>> fail_threshold() const {
+    if (!fail_on_) return std::optional<Fit>();
+    if (*fail_on_ == "oom") return std::optional(Fit::kOutOfMemory);
+    if (*fail_on_ == "at-risk") return std::optional(Fit::kAtRisk);
+    return fail({.position = {.file = "--fail-on"},
+                 .message = "unknown verdict \"" + *fail_on_ + "\"",
+                 .expected = "oom or at-risk"});
+  }
+
+  Result<void> write_events(const EstimateRun& run) const {
+    std::ofstream file(*events_);
+    write_event_trace(file, run.program, run.timeline);
+    if (!file.flush()) return fail({.position = {.file = *events_}, .message = "the file can't be written"});
+    return {};
+  }
+
+  JobOptions job_;
+  bool as_json_ = false;
+  std::optional<std::string> fail_on_, events_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_estimate_command() { return std::make_unique<EstimateCommand>(); }
+
+}  // namespace plimsoll

@@ -1,0 +1,94 @@
+#include "cli/job_options.h"
+
+#include "base/data_dir.h"
+#include "cli/model_with_overrides.h"
+#include "hardware/catalog.h"
+#include "strategy/job_file.h"
+
+namespace plimsoll {
+namespace {
+
+struct FieldFlag {
+  const char* flag;
+  const char* value;
+  const char* path;
+  const char* help;
+};
+constexpr FieldFlag kFieldFlags[] = {
+    {"--gpu", "NAME", "hardware.gpu", "the GPU, by its name in the catalog (`plimsoll gpus`) or a file"},
+    {"--gpus", "N", "hardware.gpus", "GPUs of the whole job"},
+    {"--seq", "N", "batch.sequence", "sequence length in tokens"},
+    {"--micro-batch", "N", "batch.micro_batch", "sequences per rank and forward"},
+    {"--accumulation", "N", "batch.accumulation", "micro-batches per optimizer step"},
+    {"--global-batch", "N", "batch.global_batch", "sequences per optimizer step, all ranks together"},
+    {"--engine", "NAME", "parallel.engine", "data parallelism: none, ddp, fsdp2"},
+    {"--precision", "NAME", "precision", "fp32, bf16, fp16, amp-bf16, amp-fp16"},
+    {"--optimizer", "NAME", "optimizer.name", "adamw, adamw-fused, sgd, ..."},
+    {"--recompute", "NAME", "recompute.mode", "none, full, every-N, selective, ..."},
+    {"--attention", "NAME", "attention.implementation", "eager, sdpa, flash_attention_2"},
+    {"--loss", "NAME", "loss.path", "full, chunked, fused-linear"},
+    {"--layers", "N", "model.layers", "use only so many layers of the configuration"},
+    {"--framework", "NAME", "framework", "whose code runs the step"},
+};
+
+Result<Job> read_job(const JobOptions& options) {
+  Job job;
+  if (options.job_file) {
+    PLIMSOLL_TRY(read, read_job_file(*options.job_file));
+    job = std::move(read);
+  }
+  if (options.model) PLIMSOLL_CHECK(apply_setting(job, "model.name", *options.model, "MODEL"));
+  for (const FieldFlag& f : kFieldFlags)
+    if (const auto found = options.fields.find(f.path); found != options.fields.end() && found->second)
+      PLIMSOLL_CHECK(apply_setting(job, f.path, *found->second, f.flag));
+  for (const std::string& setting : options.settings) PLIMSOLL_CHECK(apply_setting(job, setting));
+  return job;
+}
+
+Result<void> check_given(const Job& job) {
+  if (job.model.name.empty())
+    return fail({.message = "no model is given",
+                 .expected = "a preset, a config.json or its folder",
+                 .hint = "`plimsoll models` lists the presets"});
+  if (job.hardware.gpu.empty())
+    return fail({.message = "no GPU is given",
+                 .expected = "--gpu NAME, or hardware.gpu in the job file",
+                 .hint = "`plimsoll gpus` lists the catalog"});
+  return {};
+}
+
+}  // namespace
+
+std::vector<Argument> JobOptions::arguments() {
+  std::vector<Argument> arguments{{.name = "MODEL",
+                                   .help = "a preset (`plimsoll models`), a config.json or its folder",
+                                   .target = &model}};
+  for (const FieldFlag& f : kFieldFlags)
+    arguments.push_back({.name = f.flag, .value = f.value, .help = f.help, .target = &fields[f.path]});
+  arguments.push_back(
+      {.name = "--cluster",
+       .value = "NAME",
+       .help = "the machine around the GPUs, by name or a file; otherwise the GPU's usual one",
+       .target = &cluster});
+  arguments.push_back(
+      {.name = "--job", .value = "FILE", .help = "job file (docs/job_file.md)", .target = &job_file});
+  arguments.push_back({.name = "--set",
+                       .value = "FIELD=VALUE",
+                       .help = "any field of the job file (`plimsoll help job`); may be given more than once",
+                       .target = &settings});
+  return arguments;
+}
+
+Result<LoadedJob> load_job(const JobOptions& options) {
+  PLIMSOLL_TRY(job, read_job(options));
+  PLIMSOLL_CHECK(check_given(job));
+  PLIMSOLL_TRY(architecture, read_model_with_overrides(job.model, data_dir()));
+  PLIMSOLL_TRY(gpu, find_gpu(job.hardware.gpu));
+  PLIMSOLL_TRY(cluster, options.cluster ? find_cluster(*options.cluster) : default_cluster_for(gpu));
+  return LoadedJob{.job = std::move(job),
+                   .architecture = std::move(architecture),
+                   .gpu = std::move(gpu),
+                   .cluster = std::move(cluster)};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,22 @@
+// From a run's timeline, which has the program's own phases ("fwd1.2", "bwd2", "step1" ...), to the phases
+// that a user knows.
+#pragma once
+
+#include <vector>
+
+#include "estimate/estimate.h"
+
+namespace plimsoll {
+
+// "fwd1.2" -> kFirstStep; "eval" -> kEvaluation.
+PhaseKind phase_kind_of(std::string_view timeline_phase);
+
+// REQUIRES timeline.events kept and `shown` from shown_categories().
+std::vector<PhaseEstimate> phases_of(const Program& program, const MemoryTimeline& timeline,
+                                     const std::vector<Category>& shown, const DeviceParts& outside);
+
+// What there is while a checkpoint is written: nothing new on the GPU.
+PhaseEstimate save_phase(const Program& program, const MemoryTimeline& timeline,
+                         const std::vector<Category>& shown, const DeviceParts& outside, Bytes staging);
+
+}  // namespace plimsoll

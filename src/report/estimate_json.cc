@@ -1,0 +1,106 @@
+#include "report/estimate_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "strategy/names.h"
+
+namespace plimsoll {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json use_json(const MemoryUse& use) {
+  Json json;
+  json["live_bytes"] = use.live.value;
+  json["allocated_bytes"] = use.allocated.value;
+  json["active_bytes"] = use.active.value;
+  json["reserved_bytes"] = use.reserved.value;
+  json["device_bytes"] = use.device.value;
+  json["host_bytes"] = use.host.value;
+  json["peak_op"] = use.peak_op.empty() ? Json() : Json(use.peak_op);
+  json["peak_module"] = use.peak_op.empty() ? Json() : Json(use.peak_module);
+  Json& categories = json["peak_category_bytes"] = Json::object();
+  for (int c = 0; c < kCategoryCount; ++c)
+    categories[std::string(name_of(static_cast<Category>(c)))] = use.categories[static_cast<size_t>(c)].value;
+  return json;
+}
+
+Json phases_json(const Estimate& e) {
+  Json phases = Json::object();
+  for (const PhaseEstimate& phase : e.phases) {
+    Json json = use_json(phase.use);
+    if (phase.forward) json["forward"] = use_json(*phase.forward);
+    if (phase.backward) json["backward"] = use_json(*phase.backward);
+    if (phase.optimizer) json["optimizer"] = use_json(*phase.optimizer);
+    phases[std::string(name_of(phase.kind))] = std::move(json);
+  }
+  return phases;
+}
+
+Json verdict_json(const Estimate& e) {
+  Json verdict;
+  verdict["gpu"] = name_of(e.verdict.gpu);
+  verdict["host"] = name_of(e.verdict.host);
+  verdict["reasons"] = e.verdict.reasons;
+  if (const auto& failed = e.verdict.failed) {
+    verdict["failed"] = {{"phase", name_of(failed->phase)},
+                         {"op", failed->op},
+                         {"module", failed->module},
+                         {"requested_bytes", failed->details.requested.value},
+                         {"allocated_bytes", failed->details.allocated.value},
+                         {"reserved_bytes", failed->details.reserved.value}};
+  }
+  return verdict;
+}
+
+Json job_json(const ResolvedJob& job) {
+  Json json;
+  json["framework"] = name_of(job.framework);
+  json["engine"] = name_of(job.engine);
+  json["gpus"] = job.mesh.world;
+  json["data_parallel_ranks"] = job.mesh.data;
+  json["shard_ranks"] = job.mesh.shard;
+  json["precision"] = name_of(job.precision);
+  json["sequence"] = job.batch.sequence;
+  json["micro_batch"] = job.batch.micro_batch;
+  json["accumulation"] = job.batch.accumulation;
+  json["global_batch"] = job.batch.global_batch;
+  json["optimizer"] = name_of(job.optimizer);
+  json["recompute"] = name_of(job.recompute);
+  json["attention"] = name_of(job.attention);
+  json["loss"] = name_of(job.loss.kind);
+  return json;
+}
+
+Json device_json(const Estimate& e) {
+  Json device;
+  device["gpu"] = e.gpu.name;
+  device["usable_bytes"] = e.gpu.usable_memory.value;
+  device["context_bytes"] = e.outside.context.bytes.value;
+  device["communicator_bytes"] = e.outside.communicator_bytes().value;
+  device["allocator_capacity_bytes"] = e.capacity.value;
+  device["host_bytes_per_rank"] = e.host_capacity.value;
+  return device;
+}
+
+}  // namespace
+
+std::string estimate_json(const Estimate& e) {
+  Json json;
+  json["schema"] = "plimsoll.estimate/1";
+  json["model"] = {{"name", e.model_name},
+                   {"family", e.family},
+                   {"parameters", e.parameters},
+                   {"active_parameters", e.active_parameters}};
+  json["device"] = device_json(e);
+  json["job"] = job_json(e.job);
+  json["verdict"] = verdict_json(e);
+  json["phases"] = phases_json(e);
+  Json& assumed = json["assumed"] = Json::array();
+  for (const Assumption& a : e.job.assumed)
+    assumed.push_back({{"field", a.field}, {"value", a.value}, {"reason", a.reason}});
+  json["notes"] = e.notes;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,12 @@
+// The JSON form of an estimate, schema "plimsoll.estimate/1" (docs/json.md): bytes, integers, stable keys.
+#pragma once
+
+#include <string>
+
+#include "estimate/estimate.h"
+
+namespace plimsoll {
+
+std::string estimate_json(const Estimate& estimate);
+
+}  // namespace plimsoll

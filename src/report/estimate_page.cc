@@ -1,0 +1,114 @@
+#include "report/estimate_page.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "base/text_table.h"
+#include "report/job_text.h"
+#include "report/ladder.h"
+
+namespace plimsoll {
+namespace {
+
+std::string number(Bytes bytes) {
+  if (bytes.value == 0) return "-";
+  const double gib = static_cast<double>(bytes.value) / static_cast<double>(kGiB.value);
+  return fmt::format("{:.2f}", gib);
+}
+
+std::string_view word_of(Fit fit) {
+  return fit == Fit::kFits ? "FITS" : fit == Fit::kAtRisk ? "AT RISK" : "OUT OF MEMORY";
+}
+
+std::string verdict_text(const Estimate& e) {
+  const Bytes peak = e.device_peak();
+  const Bytes usable = e.gpu.usable_memory;
+  const std::string distance = peak <= usable ? fmt::format("{} to spare", to_gib_text(usable - peak))
+                                              : fmt::format("{} too much", to_gib_text(peak - usable));
+  std::string text = fmt::format("{}: peak {} of {} on each GPU, {}\n", word_of(e.verdict.gpu),
+                                 to_gib_text(peak), to_gib_text(usable), distance);
+  for (const std::string& reason : e.verdict.reasons) text += fmt::format("  {}\n", reason);
+  return text;
+}
+
+std::string peak_text(const Estimate& e) {
+  const PhaseEstimate& phase = e.peak_phase();
+  std::string text = fmt::format("Peak: {}", shown_name_of(phase.kind));
+  if (!phase.use.peak_op.empty()) text += fmt::format(", live memory at {}", phase.use.peak_op);
+  if (!phase.use.peak_module.empty()) text += fmt::format(" of {}", phase.use.peak_module);
+  return text + "\n";
+}
+
+using Quantity = std::function<Bytes(const MemoryUse&)>;
+
+class LadderTable {
+ public:
+  explicit LadderTable(const Estimate& e) : e_(e), table_(header(), alignment()) {}
+
+  std::string to_text() {
+    for (const Rung& rung : live_rungs())
+      row(std::string(rung.name), [&](const MemoryUse& use) { return bytes_of(rung, use.categories); });
+    total("= live", [](const MemoryUse& use) { return use.live; });
+    row("workspaces", workspace_of);
+    row("allocator slack", slack_of);
+    total("= reserved", [](const MemoryUse& use) { return use.reserved; });
+    row("context", [&](const MemoryUse&) { return e_.outside.context.bytes; });
+    row("communicators", [&](const MemoryUse&) { return e_.outside.communicator_bytes(); });
+    total("= device", [](const MemoryUse& use) { return use.device; });
+    row("allocated", [](const MemoryUse& use) { return use.allocated; });
+    row("host, per rank", [](const MemoryUse& use) { return use.host; });
+    return table_.to_text(2);
+  }
+
+ private:
+  std::vector<std::string> header() const {
+    std::vector<std::string> cells{"GiB at the peak of"};
+    for (const PhaseEstimate& phase : e_.phases) cells.emplace_back(shown_name_of(phase.kind));
+    return cells;
+  }
+  std::vector<Align> alignment() const {
+    std::vector<Align> alignment(e_.phases.size() + 1, Align::kRight);
+    alignment[0] = Align::kLeft;
+    return alignment;
+  }
+  bool row(std::string name, const Quantity& quantity) {
+    bool is_any = false;
+    std::vector<std::string> cells{std::move(name)};
+    for (const PhaseEstimate& phase : e_.phases) {
+      const Bytes bytes = quantity(phase.use);
+      is_any = is_any || bytes.value != 0;
+      cells.push_back(number(bytes));
+    }
+    if (is_any) table_.add(std::move(cells));
+    return is_any;
+  }
+  void total(std::string name, const Quantity& quantity) {
+    row(std::move(name), quantity);
+    table_.add_rule();
+  }
+
+  const Estimate& e_;
+  TextTable table_;
+};
+
+std::string list_text(std::string_view title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return {};
+  std::string text = fmt::format("\n{}\n", title);
+  for (const std::string& line : lines) text += fmt::format("  {}\n", line);
+  return text;
+}
+
+}  // namespace
+
+std::string estimate_page(const Estimate& e) {
+  std::string text =
+      job_headline(e) + "\n" + verdict_text(e) + peak_text(e) + "\n" + LadderTable(e).to_text();
+  std::vector<std::string> assumed;
+  for (const Assumption& a : e.job.assumed) assumed.push_back(a.to_text());
+  text += list_text("Assumed", assumed);
+  text += list_text("Notes", e.notes);
+  return text;
+}
+
+}  // namespace plimsoll

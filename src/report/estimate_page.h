@@ -1,0 +1,14 @@
+// The page that `plimsoll estimate` prints: verdict, the ladder of categories in each phase, what would help,
+// what was assumed, notes. Plain text; bytes in GiB.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "estimate/estimate.h"
+
+namespace plimsoll {
+
+std::string estimate_page(const Estimate& estimate);
+
+}  // namespace plimsoll
