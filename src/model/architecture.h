@@ -53,7 +53,9 @@ struct Attention {
   std::optional<int64_t> chunk;   // attends within chunks of so many tokens (Llama 4)
   int64_t rotary_dim = 0;  // leading part of head_dim that is rotated; 0: no rotary position in this layer
   bool query_bias = false, key_bias = false, value_bias = false, output_bias = false;
-  bool is_fused_qkv = false;  // one projection tensor for q, k and v
+  bool is_fused_qkv = false;       // one projection tensor for q, k and v
+  bool is_fused_by_group = false;  // in it each group's queries are followed by its key and value (falcon's
+                                   // new decoder), otherwise all queries come first
   HeadNorm head_norm = HeadNorm::kNone;
   std::optional<double> score_softcap;
   bool has_sinks = false;  // a learned logit per head (gpt_oss)

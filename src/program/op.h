@@ -116,6 +116,7 @@ namespace plimsoll {
   X(kAddInPlace, "add_.Tensor", kInPlace)                                                            \
   X(kMulInPlace, "mul_.Tensor", kInPlace)                                                            \
   X(kDivInPlace, "div_.Tensor", kInPlace)                                                            \
+  X(kDivScalarInPlace, "div_.Tensor", kInPlace)                                                      \
   X(kCopyInPlace, "copy_.default", kInPlace)                                                         \
   X(kCopyIntoSlice, "copy_.default", kInPlace)                                                       \
   X(kMaskedFillInPlace, "masked_fill_.Scalar", kInPlace)                                             \

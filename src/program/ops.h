@@ -60,6 +60,7 @@ Value zeros(Recorder& r, const Layout& layout, DType dtype);
 Value ones(Recorder& r, SizeList sizes, DType dtype);
 Value full(Recorder& r, SizeList sizes, DType dtype);
 Value scalar_tensor(Recorder& r, DType dtype);
+Value from_host(Recorder& r, SizeList sizes, DType dtype);  // numbers of the host, copied to the device
 Value arange(Recorder& r, int64_t count, DType dtype = DType::kInt64);
 Value empty_like(Value x);
 Value zeros_like(Value x);
@@ -95,6 +96,7 @@ Value copy_(Value destination, Value source);
 Value add_(Value x, Value y);
 Value mul_(Value x, double scalar);
 Value div_(Value x, Value y);
+Value div_(Value x, double scalar);
 // x[..., start : start + source.size(dim), ...] = source
 Value copy_into_slice_(Value x, Value source, int dim, int64_t start);
 Value masked_fill_(Value x, Value mask);
@@ -124,8 +126,9 @@ Value gather(Value x, int dim, Value index);
 Value scatter(Value x, int dim, Value index, Value source);
 Value scatter_(Value x, int dim, Value index, Value source = {});  // without source: a number
 Value scatter_add(Value x, int dim, Value index, Value source);
-Value index(Value x, std::vector<Value> indices);  // advanced indexing of the leading dims
-Value index_put(Value x, std::vector<Value> indices, Value source);
+// Advanced indexing of the dims from `first_dim` on: x[:, ..., indices...].
+Value index(Value x, std::vector<Value> indices, int first_dim = 0);
+Value index_put(Value x, std::vector<Value> indices, Value source, int first_dim = 0);
 Value index_put_(Value x, std::vector<Value> indices, Value source);
 Value histogram(Value x, int64_t bins);
 

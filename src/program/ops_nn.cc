@@ -171,25 +171,28 @@ Value scatter_add(Value x, int dim, Value index, Value source) {
                            DimAttr{.mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim)});
 }
 
-Value index(Value x, std::vector<Value> indices) {
-  // Advanced indices broadcast together and replace the leading dims.
+Value index(Value x, std::vector<Value> indices, int first_dim) {
+  // Advanced indices broadcast together and replace the dims they stand for.
   std::array<const Layout*, 4> layouts{};
   for (size_t i = 0; i < indices.size(); ++i) layouts[i] = &indices[i].layout();
   const Layout broadcast = pointwise_layout({layouts.data(), indices.size()});
-  std::vector<int64_t> sizes(broadcast.shape().begin(), broadcast.shape().end());
-  for (int i = static_cast<int>(indices.size()); i < x.rank(); ++i) sizes.push_back(x.size(i));
+  std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().begin() + first_dim);
+  sizes.insert(sizes.end(), broadcast.shape().begin(), broadcast.shape().end());
+  for (int i = first_dim + static_cast<int>(indices.size()); i < x.rank(); ++i) sizes.push_back(x.size(i));
   std::vector<Value*> inputs{&x};
   for (Value& i : indices) inputs.push_back(&i);
   const Recorder::Result result{Layout::contiguous(sizes), x.dtype()};
-  return std::move(x.recorder().emit_many(OpKind::kIndex, inputs, {&result, 1})[0]);
+  return std::move(
+      x.recorder().emit_many(OpKind::kIndex, inputs, {&result, 1}, SliceAttr{.dim = first_dim})[0]);
 }
 
-Value index_put(Value x, std::vector<Value> indices, Value source) {
+Value index_put(Value x, std::vector<Value> indices, Value source, int first_dim) {
   std::vector<Value*> inputs{&x};
   for (Value& i : indices) inputs.push_back(&i);
   inputs.push_back(&source);
   const Recorder::Result result{x.layout().like(), x.dtype()};
-  return std::move(x.recorder().emit_many(OpKind::kIndexPut, inputs, {&result, 1})[0]);
+  return std::move(
+      x.recorder().emit_many(OpKind::kIndexPut, inputs, {&result, 1}, SliceAttr{.dim = first_dim})[0]);
 }
 
 Value index_put_(Value x, std::vector<Value> indices, Value source) {

@@ -119,6 +119,9 @@ Value div_(Value x, Value y) {
   }
   return r.emit_in_place(OpKind::kDivInPlace, {&x, &y, &before});
 }
+Value div_(Value x, double scalar) {
+  return x.recorder().emit_in_place(OpKind::kDivScalarInPlace, {&x}, ScalarAttr{scalar});
+}
 Value copy_into_slice_(Value x, Value source, int dim, int64_t start) {
   const SliceAttr slice{.dim = dim < 0 ? dim + x.rank() : dim, .start = start};
   return x.recorder().emit_in_place(OpKind::kCopyIntoSlice, {&x, &source}, slice);

@@ -166,6 +166,9 @@ Value full(Recorder& r, SizeList sizes, DType dtype) {
 Value scalar_tensor(Recorder& r, DType dtype) {
   return r.emit(OpKind::kScalarTensor, {}, {Layout::contiguous(SizeList{}), dtype});
 }
+Value from_host(Recorder& r, SizeList sizes, DType dtype) {
+  return r.emit(OpKind::kCopyToDevice, {}, {Layout::contiguous(sizes), dtype});
+}
 Value arange(Recorder& r, int64_t count, DType dtype) {
   return r.emit(OpKind::kArange, {}, {Layout::contiguous({count}), dtype});
 }

@@ -38,7 +38,8 @@ void index(BackwardCall& call) {
   Value zeros = zeros_like_input(call, call.input_info(0).dtype);
   std::vector<Value> indices;
   for (size_t i = 1; i < call.op.input_count; ++i) indices.push_back(call.input(i));
-  call.results[0] = ops::index_put(std::move(zeros), std::move(indices), call.gradient());
+  call.results[0] =
+      ops::index_put(std::move(zeros), std::move(indices), call.gradient(), call.attributes<SliceAttr>().dim);
 }
 
 // topk, sort and max of a dim: the gradient of the values, scattered to where they came from.

@@ -142,6 +142,7 @@ void add_pointwise_rows(SetRow set) {
   set(OpKind::kDiv, {.saves = keeps_for_div, .backward = div});
   set(OpKind::kDivInPlace, {.saves = keeps_for_div_in_place, .backward = div_in_place});
   set(OpKind::kDivScalar, {.backward = div_scalar});
+  set(OpKind::kDivScalarInPlace, {.backward = div_scalar});
   set(OpKind::kNeg, {.backward = negate});
   set(OpKind::kPow, {.saves = keeps_input, .backward = pow});
   set(OpKind::kRsqrt, {.saves = keeps_output, .backward = rsqrt});

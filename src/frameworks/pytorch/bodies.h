@@ -47,12 +47,21 @@ Attended eager_attention(Eager& e, EagerSoftmax softmax, double dropout, const V
 Attended attend(Eager& e, const ResolvedJob& job, EagerSoftmax softmax, bool is_causal, const Value& q,
                 const Value& k, const Value& v, const Value& mask);
 
+// alibi.cc: a slope for each head, fp32 [heads]; heads beyond a power of two get slopes of their own, joined.
+struct AlibiSlopes {
+  Value slopes;
+  std::vector<Value> locals;  // in scope where they are computed
+};
+AlibiSlopes alibi_slopes(Recorder& r, int64_t heads);
+
 // decoder.cc: Llama's body and those alike.
 ModelOutput decoder_causal_lm(Eager& e, const Family& family, const ResolvedJob& job,
                               const ModelInputs& inputs);
 // body_<family>.cc
 ModelOutput bert_masked_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);  // and roberta
 ModelOutput bloom_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
+ModelOutput falcon_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
+ModelOutput gptj_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 ModelOutput gpt_neox_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 ModelOutput opt_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 ModelOutput gpt2_lm_head_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);

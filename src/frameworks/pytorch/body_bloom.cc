@@ -1,27 +1,12 @@
 // Source: transformers/models/bloom/modeling_bloom.py.
 #include <fmt/format.h>
 
-#include <bit>
 #include <cmath>
 
 #include "frameworks/pytorch/bodies.h"
 
 namespace plimsoll::pytorch {
 namespace {
-
-// _get_alibi_slopes: [heads] fp32. Heads beyond a power of two get slopes of their own, joined.
-Value alibi_slopes(Recorder& r, int64_t heads) {
-  const auto powers_of = [&](int64_t count) {
-    const Value base = ops::full(r, {}, DType::kFloat32);
-    const Value exponents = ops::arange(r, count, DType::kInt32);
-    return ops::binary(OpKind::kPowTensor, base, exponents);
-  };
-  const auto power_of_two = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
-  Value slopes = powers_of(power_of_two);
-  if (power_of_two == heads) return slopes;
-  const Value more = powers_of(std::min(power_of_two, heads - power_of_two));
-  return ops::cat({slopes, more}, 0);
-}
 
 // Without padding it only depends on the number of keys: [b * heads, 1, s].
 Value alibi_without_mask(const Value& slopes, int64_t batch, int64_t s, DType dtype) {
@@ -34,7 +19,7 @@ Value alibi_without_mask(const Value& slopes, int64_t batch, int64_t s, DType dt
 
 // build_alibi_tensor
 Value alibi_of_mask(const Value& mask, int64_t heads, DType dtype) {
-  const Value slopes = alibi_slopes(mask.recorder(), heads);
+  const Value slopes = alibi_slopes(mask.recorder(), heads).slopes;
   Value counted = ops::add(ops::cumsum(mask, -1, DType::kInt64), -1.0);
   const Value columns = ops::unsqueeze(ops::mul(std::move(counted), mask), 1);
   const Value alibi = ops::mul(ops::unsqueeze(slopes, -1), columns);
@@ -123,7 +108,7 @@ Value bloom_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
   if (inputs.mask) {
     alibi = alibi_of_mask(inputs.mask, heads, hidden.dtype());
   } else {
-    slopes = alibi_slopes(e.recorder(), heads);
+    slopes = alibi_slopes(e.recorder(), heads).slopes;
     alibi = alibi_without_mask(slopes, inputs.ids.size(0), inputs.ids.size(1), hidden.dtype());
   }
   const Value mask = causal_mask(e, job, embeddings, inputs.mask, {}, std::nullopt);

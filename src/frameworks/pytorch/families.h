@@ -23,7 +23,7 @@ enum class RotaryVariant {
   kInterleaved,  // every second element
   kComplex,      // pairs of neighbours as complex numbers (deepseek_v2, llama4)
 };
-enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kPhi, kBert, kCohere };
+enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kGptJ, kPhi, kBert, kCohere };
 
 // Mixtures of experts: the block around them and its router.
 enum class MixtureVariant {

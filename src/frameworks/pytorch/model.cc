@@ -39,6 +39,10 @@ ModelOutput write_body(Eager& e, const Family& family, const ResolvedJob& job, c
       return bert_masked_lm(e, job, inputs);
     case BodyVariant::kBloom:
       return bloom_causal_lm(e, job, inputs);
+    case BodyVariant::kFalcon:
+      return falcon_causal_lm(e, job, inputs);
+    case BodyVariant::kGptJ:
+      return gptj_causal_lm(e, job, inputs);
     case BodyVariant::kGptNeox:
       return gpt_neox_causal_lm(e, job, inputs);
     case BodyVariant::kOpt:

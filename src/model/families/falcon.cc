@@ -21,6 +21,7 @@ Attention read_attention(ConfigReader& config, Architecture& a, bool is_new, boo
     attention.kv_heads = is_multi_query ? 1 : attention.heads;
   }
   attention.is_fused_qkv = true;
+  attention.is_fused_by_group = is_new;
   set_biases(attention, has_bias, has_bias);
   return attention;
 }
