@@ -168,6 +168,10 @@ enum class OpClass : uint8_t { kView, kPointwise, kInPlace, kOther, kFramework }
 std::string_view name_of(OpKind kind);       // "kMul" without the k: "Mul"; unique, used by the text form
 std::string_view aten_name_of(OpKind kind);  // "aten::mul.Tensor"
 OpClass class_of(OpKind kind);
+// Results are the first input's storage: views, and writes in place.
+inline bool shares_input_storage(OpKind kind) {
+  return class_of(kind) == OpClass::kView || class_of(kind) == OpClass::kInPlace;
+}
 std::optional<OpKind> op_kind_from_name(std::string_view name);
 std::span<const OpKind> all_op_kinds();
 

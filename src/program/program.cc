@@ -16,22 +16,55 @@ constexpr OpRow kOps[] = {
 #undef X
 };
 
-constexpr std::array<std::string_view, kCategoryCount> kCategories = {"parameter",
-                                                                      "master_parameter",
-                                                                      "buffer",
-                                                                      "gradient",
-                                                                      "optimizer_state",
-                                                                      "input",
-                                                                      "activation",
-                                                                      "temporary",
-                                                                      "logits",
-                                                                      "gather_buffer",
-                                                                      "unsharded_parameter",
-                                                                      "unsharded_gradient",
-                                                                      "accumulated_gradient",
-                                                                      "reduce_buffer",
-                                                                      "communication_bucket",
-                                                                      "workspace"};
+// Names by value of the enum.
+template <typename Enum>
+struct Names;
+template <>
+struct Names<Category> {
+  static constexpr std::array<std::string_view, kCategoryCount> kAll = {"parameter",
+                                                                        "master_parameter",
+                                                                        "buffer",
+                                                                        "gradient",
+                                                                        "optimizer_state",
+                                                                        "input",
+                                                                        "activation",
+                                                                        "temporary",
+                                                                        "logits",
+                                                                        "gather_buffer",
+                                                                        "unsharded_parameter",
+                                                                        "unsharded_gradient",
+                                                                        "accumulated_gradient",
+                                                                        "reduce_buffer",
+                                                                        "communication_bucket",
+                                                                        "workspace"};
+};
+template <>
+struct Names<Tier> {
+  static constexpr std::array<std::string_view, 4> kAll = {"gpu", "host_pinned", "host", "nvme"};
+};
+template <>
+struct Names<Holder> {
+  static constexpr std::array<std::string_view, 6> kAll = {"local",         "saved",     "gradient",
+                                                           "communication", "optimizer", "persistent"};
+};
+template <>
+struct Names<Stream> {
+  static constexpr std::array<std::string_view, 6> kAll = {"compute",    "all_gather", "reduce_scatter",
+                                                           "all_reduce", "copy_in",    "copy_out"};
+};
+template <>
+struct Names<RegionKind> {
+  static constexpr std::array<std::string_view, 4> kAll = {"model", "embedding", "block", "head"};
+};
+template <>
+struct Names<Checkpoint> {
+  static constexpr std::array<std::string_view, 4> kAll = {"none", "non_reentrant", "reentrant", "selective"};
+};
+
+template <typename Enum>
+std::string_view name_in_table(Enum value) {
+  return Names<Enum>::kAll[static_cast<size_t>(value)];
+}
 
 }  // namespace
 
@@ -64,45 +97,25 @@ std::span<const OpKind> all_op_kinds() {
   return kKinds;
 }
 
-std::string_view name_of(Category category) { return kCategories[static_cast<size_t>(category)]; }
+std::string_view name_of(Category category) { return name_in_table(category); }
+std::string_view name_of(Tier tier) { return name_in_table(tier); }
+std::string_view name_of(Holder holder) { return name_in_table(holder); }
+std::string_view name_of(Stream stream) { return name_in_table(stream); }
+std::string_view name_of(RegionKind kind) { return name_in_table(kind); }
+std::string_view name_of(Checkpoint checkpoint) { return name_in_table(checkpoint); }
 
-std::optional<Category> category_from_name(std::string_view name) {
-  for (size_t i = 0; i < kCategories.size(); ++i)
-    if (kCategories[i] == name) return static_cast<Category>(i);
+template <typename Enum>
+std::optional<Enum> enum_from_name(std::string_view name) {
+  for (size_t i = 0; i < Names<Enum>::kAll.size(); ++i)
+    if (Names<Enum>::kAll[i] == name) return static_cast<Enum>(i);
   return std::nullopt;
 }
-
-std::string_view name_of(Tier tier) {
-  switch (tier) {
-    case Tier::kGpu:
-      return "gpu";
-    case Tier::kHostPinned:
-      return "host_pinned";
-    case Tier::kHost:
-      return "host";
-    case Tier::kNvme:
-      return "nvme";
-  }
-  return "?";
-}
-
-std::string_view name_of(Holder holder) {
-  switch (holder) {
-    case Holder::kLocal:
-      return "local";
-    case Holder::kSaved:
-      return "saved";
-    case Holder::kGradient:
-      return "gradient";
-    case Holder::kCommunication:
-      return "communication";
-    case Holder::kOptimizer:
-      return "optimizer";
-    case Holder::kPersistent:
-      return "persistent";
-  }
-  return "?";
-}
+template std::optional<Category> enum_from_name(std::string_view);
+template std::optional<Tier> enum_from_name(std::string_view);
+template std::optional<Holder> enum_from_name(std::string_view);
+template std::optional<Stream> enum_from_name(std::string_view);
+template std::optional<RegionKind> enum_from_name(std::string_view);
+template std::optional<Checkpoint> enum_from_name(std::string_view);
 
 ModuleId Program::module(std::string_view name) {
   const auto [found, is_new] =

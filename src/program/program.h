@@ -59,7 +59,6 @@ enum class Category : uint8_t {
 };
 inline constexpr int kCategoryCount = 16;
 std::string_view name_of(Category category);  // "parameter", "master_parameter", ...
-std::optional<Category> category_from_name(std::string_view name);
 
 enum class Tier : uint8_t { kGpu, kHostPinned, kHost, kNvme };
 std::string_view name_of(Tier tier);
@@ -69,6 +68,7 @@ enum class Holder : uint8_t { kLocal, kSaved, kGradient, kCommunication, kOptimi
 std::string_view name_of(Holder holder);
 
 enum class Stream : uint8_t { kCompute, kAllGather, kReduceScatter, kAllReduce, kCopyIn, kCopyOut };
+std::string_view name_of(Stream stream);
 
 struct Storage {
   Bytes bytes;
@@ -106,7 +106,14 @@ struct Statement {
 
 // A module's call in a forward program: where strategies attach (checkpoints, sharding units).
 enum class RegionKind : uint8_t { kModel, kEmbedding, kBlock, kHead };
+std::string_view name_of(RegionKind kind);
 enum class Checkpoint : uint8_t { kNone, kNonReentrant, kReentrant, kSelective };
+std::string_view name_of(Checkpoint checkpoint);
+
+// The inverse of name_of, for Category, Tier, Holder, Stream, RegionKind and Checkpoint.
+template <typename Enum>
+std::optional<Enum> enum_from_name(std::string_view name);
+
 struct Region {
   RegionKind kind = RegionKind::kBlock;
   ModuleId module;
