@@ -40,6 +40,9 @@ void Autograd::bind(TensorId forward_tensor, Value value) {
   impl_->player.bind(forward_tensor, std::move(value));
 }
 
+void Autograd::forward_until(uint32_t statement) { impl_->player.play_until(statement); }
+Value Autograd::local(TensorId forward_tensor) const { return impl_->player.local(forward_tensor); }
+
 Value Autograd::forward(TensorId result) {
   impl_->player.play(true);
   return impl_->player.local(result);

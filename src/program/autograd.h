@@ -53,12 +53,15 @@ class Autograd {
 
   // The tensor of the complete program that stands for a persistent tensor of the forward program.
   void bind(TensorId forward_tensor, Value value);
+  // Plays the statements before this one; `forward` goes on from there.
+  void forward_until(uint32_t statement);
   // Plays all statements; locals that the forward program never drops stay held. Returns that of `result`.
   Value forward(TensorId result);
   // Plays them without a graph (evaluation).
   void forward_without_gradients();
   // The root's gradient is made as ones, as loss.backward() does; lets go of the root when done.
   void backward(Value root);
+  Value local(TensorId forward_tensor) const;
   void release_locals();  // locals that were still held
 
   // An op of the forward program needed a gradient and the op table has no rule for it.

@@ -58,6 +58,7 @@ namespace plimsoll {
   X(kExp, "exp.default", kPointwise)                                                                 \
   X(kAbs, "abs.default", kPointwise)                                                                 \
   X(kTanh, "tanh.default", kPointwise)                                                               \
+  X(kLerp, "lerp.Scalar", kPointwise)                                                                \
   X(kSigmoid, "sigmoid.default", kPointwise)                                                         \
   X(kSilu, "silu.default", kPointwise)                                                               \
   X(kGelu, "gelu.default", kPointwise)                                                               \
@@ -146,6 +147,9 @@ namespace plimsoll {
   X(kForeachSqrt, "_foreach_sqrt.default", kOther)                                                   \
   X(kForeachUpdate, "_foreach_update", kInPlace)                                                     \
   X(kFusedAdamw, "_fused_adamw_", kInPlace)                                                          \
+  X(kBlockwiseAdam8bit, "optimizer_update_8bit_blockwise", kInPlace)                                 \
+  X(kUnscale, "_amp_foreach_non_finite_check_and_unscale_", kInPlace)                                \
+  X(kUpdateScale, "_amp_update_scale_", kInPlace)                                                    \
   X(kAllReduce, "all_reduce", kFramework)                                                            \
   X(kFunctionalAllReduce, "_c10d_functional::all_reduce.default", kOther)                            \
   X(kPartialGradient, "copy_to_tensor_parallel_region", kView)                                       \

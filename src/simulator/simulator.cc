@@ -43,7 +43,9 @@ class Player {
   PhaseMemory& phase() { return timeline_.phases.back(); }
   uint32_t phase_index() const { return static_cast<uint32_t>(timeline_.phases.size() - 1); }
 
+  // Consecutive steps of one name are one phase.
   void begin_phase(const std::string& name) {
+    if (!timeline_.phases.empty() && phase().phase == name) return;
     is_backward_ = name.starts_with("bwd");
     retries_before_ = heap_.stats().num_alloc_retries;
     timeline_.phases.push_back({.phase = name,

@@ -35,7 +35,7 @@ Result<Program> program_of(const ReferenceRow& row) {
   PLIMSOLL_TRY(architecture, read_hf_config(row.config));
   PLIMSOLL_TRY(job, resolve(row.job, architecture,
                             {.name = "reference", .gpus_per_node = 8, .compute_capability = 90}));
-  return pytorch::build_training(architecture, job);
+  return pytorch::build_training(architecture, job, {.sums_in_place = row.sums_in_place});
 }
 
 namespace {

@@ -10,6 +10,7 @@ struct ModelInputs {
 };
 struct ModelOutput {
   Value loss, logits;
+  std::vector<Value> cache;  // keys and values of every layer, with use_cache
 };
 
 // model.cc: the body that the family names, as one region.

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "frameworks/pytorch/optimizer.h"
+#include "frameworks/pytorch/optimizers/optimizer.h"
 #include "model/architecture.h"
 #include "program/autograd.h"
 #include "strategy/job.h"

@@ -9,8 +9,9 @@ namespace plimsoll::pytorch {
 namespace {
 
 // The loss as the loop sees it: divided by the number of micro-batches, multiplied by the loss scale.
-Value scaled_loss(const ResolvedJob& job, Value loss, const Value& scale) {
+Value scaled_loss(const ResolvedJob& job, Value loss, const Value& scale, ForwardProgram& forward) {
   if (job.batch.accumulation > 1) loss = ops::div(loss, static_cast<double>(job.batch.accumulation));
+  forward.scaling_begins = static_cast<uint32_t>(forward.program.statements.size());
   if (scale) loss = ops::mul(loss, scale);
   return loss;
 }
@@ -40,7 +41,7 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
     if (job.loop.has_attention_mask) mask = input("attention_mask", tokens, DType::kInt64);
     if (has_grad_scaler(job.precision) && options.is_training) {
       scale = recorder.persistent(Layout::contiguous(std::initializer_list<int64_t>{}), DType::kFloat32,
-                                  Category::kOptimizerState, forward.program.module("grad_scaler.scale"));
+                                  Category::kActivation, forward.program.module("grad_scaler.scale"));
       forward.scale = scale.id();
     }
     forward.ids = ids.id();
@@ -49,10 +50,15 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
 
     ModelOutput output = write_model(eager, family, job, {.ids = ids, .labels = labels, .mask = mask});
     eager.clear_autocast_cache();
-    Value loss = std::move(output.loss);
-    if (options.is_training) loss = scaled_loss(job, std::move(loss), scale);
+    Value loss = output.loss;
+    if (options.is_training) loss = scaled_loss(job, std::move(loss), scale, forward);
     forward.loss = loss.id();
-    output = {};
+    if (job.loop.hold_outputs && options.is_training) {
+      forward.held_outputs = {output.loss.id(), output.logits.id()};
+      for (const Value& v : output.cache) forward.held_outputs.push_back(v.id());
+    } else {
+      output = {};
+    }
     recorder.finish();  // the loss stays in scope: its last reference is the backward's
   }
   return forward;

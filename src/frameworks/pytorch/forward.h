@@ -10,11 +10,13 @@ namespace plimsoll::pytorch {
 
 struct ForwardProgram {
   Program program;
-  TensorId loss;                  // scaled as the training loop does before backward()
-  std::vector<TensorId> buffers;  // as Architecture::buffers
-  TensorId ids, labels;           // inputs, int64 [b, s]
-  std::optional<TensorId> mask;   // attention mask of ones, int64 [b, s]
-  std::optional<TensorId> scale;  // of the GradScaler, fp32
+  TensorId loss;                       // scaled as the training loop does before backward()
+  std::vector<TensorId> buffers;       // as Architecture::buffers
+  TensorId ids, labels;                // inputs, int64 [b, s]
+  std::optional<TensorId> mask;        // attention mask of ones, int64 [b, s]
+  std::optional<TensorId> scale;       // of the GradScaler, fp32
+  uint32_t scaling_begins = 0;         // statement after which the loss is multiplied by the scale
+  std::vector<TensorId> held_outputs;  // of the model, when the loop keeps them in scope
 };
 
 struct ForwardOptions {

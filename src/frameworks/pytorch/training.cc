@@ -3,33 +3,36 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <regex>
+#include <optional>
 
 #include "frameworks/pytorch/eager.h"
 #include "frameworks/pytorch/engine.h"
 #include "frameworks/pytorch/forward.h"
-#include "frameworks/pytorch/optimizer.h"
+#include "frameworks/pytorch/optimizer_step.h"
 #include "frameworks/pytorch/tensor_parallel.h"
 #include "program/autograd.h"
 #include "program/ops.h"
 #include "program/passes/recompute.h"
+#include "strategy/trainable.h"
 
 namespace plimsoll::pytorch {
 namespace {
 
 class TrainingBuilder {
  public:
-  TrainingBuilder(const Architecture& architecture, const ResolvedJob& job)
+  TrainingBuilder(const Architecture& architecture, const ResolvedJob& job, const TrainingOptions& options)
       : full_(architecture),
         a_(local_architecture(architecture, job.mesh.tensor)),
         job_(job),
-        r_(program_, Recorder::Mode::kComplete),
-        optimizer_(r_, job) {}
+        options_(options),
+        r_(program_, Recorder::Mode::kComplete) {}
 
   Result<Program> build() {
     program_.is_complete = true;
     PLIMSOLL_CHECK(choose_trainable());
     engine_ = make_engine();
+    PLIMSOLL_TRY(optimizer_step, OptimizerStep::make(r_, a_, job_));
+    optimizer_step_.emplace(std::move(optimizer_step));
     PLIMSOLL_TRY(forward,
                  record_forward(a_, job_, trainable_, {.parameter_dtype = engine_->compute_dtype()}));
     forward_ = std::move(forward);
@@ -52,9 +55,8 @@ class TrainingBuilder {
   Result<void> choose_trainable() {
     trainable_.assign(a_.parameters.size(), true);
     if (!job_.loop.trainable) return {};
-    const std::regex wanted(*job_.loop.trainable);
-    for (size_t i = 0; i < trainable_.size(); ++i)
-      trainable_[i] = std::regex_search(a_.parameters[i].name, wanted);
+    PLIMSOLL_TRY(trainable, trainable_parameters(*job_.loop.trainable, a_));
+    trainable_ = std::move(trainable);
     return {};
   }
 
@@ -140,21 +142,27 @@ class TrainingBuilder {
             job_.batch.accumulation == 1 ? fmt::format("{}", iteration) : fmt::format("{}.{}", iteration, g);
         PLIMSOLL_CHECK(micro_step(suffix, g == job_.batch.accumulation || !job_.loop.no_sync));
       }
-      Result<void> result;
-      section("step", fmt::format("step{}", iteration), [&] { result = optimizer_step(); });
-      PLIMSOLL_CHECK(result);
+      section("step", fmt::format("step{}", iteration),
+              [&] { optimizer_step_->write(engine_->trained_tensors()); });
       section("zero", fmt::format("zero{}", iteration), [&] { zero(); });
     }
     return {};
   }
 
   Result<void> micro_step(const std::string& suffix, bool communicates) {
-    Autograd autograd(r_, forward_.program, *engine_, engine_.get(), {});
+    Autograd autograd(r_, forward_.program, *engine_, engine_.get(),
+                      {.sums_in_place = options_.sums_in_place});
     Value loss;
     section("forward", "fwd" + suffix, [&] {
       engine_->begin_micro_step(true, communicates);
       bind(autograd, forward_);
+      if (GradScaler* const scaler = optimizer_step_->scaler()) {
+        autograd.forward_until(forward_.scaling_begins);
+        if (!scaler->is_made()) scaler->make();
+        autograd.bind(*forward_.scale, scaler->scale());
+      }
       loss = autograd.forward(forward_.loss);
+      hold_outputs(autograd);
       autograd.release_locals();
     });
     section("backward", "bwd" + suffix, [&] { autograd.backward(std::move(loss)); });
@@ -162,13 +170,11 @@ class TrainingBuilder {
     return {};
   }
 
-  // States and temporaries lie where the parameters lie.
-  Result<void> optimizer_step() {
-    const std::vector<TrainedTensor> tensors = engine_->trained_tensors();
-    if (tensors.empty()) return {};
-    const bool is_on_gpu = program_.storage_of(tensors[0].parameter.id()).tier == Tier::kGpu;
-    const With<Tier> tier(r_.tier, is_on_gpu ? Tier::kGpu : Tier::kHost);
-    return optimizer_.step(tensors);
+  // `outputs` stays in scope until the next forward's replaces it.
+  void hold_outputs(Autograd& autograd) {
+    std::vector<Value> outputs;
+    for (TensorId t : forward_.held_outputs) outputs.push_back(autograd.local(t));
+    held_outputs_ = std::move(outputs);
   }
 
   void zero() {
@@ -181,6 +187,7 @@ class TrainingBuilder {
                  record_forward(a_, job_, trainable_,
                                 {.parameter_dtype = engine_->compute_dtype(), .is_training = false}));
     engine_->mark_units(forward.program);
+    section("release", program_.schedule.back().phase, [&] { held_outputs_.clear(); });
     section("evaluation", "eval", [&] {
       Autograd autograd(r_, forward.program, *engine_, engine_.get(), {});
       engine_->begin_micro_step(false, false);
@@ -194,19 +201,21 @@ class TrainingBuilder {
   const Architecture& full_;
   const Architecture a_;  // what one rank of the tensor-parallel group holds
   const ResolvedJob& job_;
+  const TrainingOptions options_;
   Program program_;
   Recorder r_;
   ForwardProgram forward_;
   std::unique_ptr<ParallelEngine> engine_;
-  OptimizerWriter optimizer_;
+  std::optional<OptimizerStep> optimizer_step_;
   std::vector<bool> trainable_;
-  std::vector<Value> buffers_, inputs_;
+  std::vector<Value> buffers_, inputs_, held_outputs_;
 };
 
 }  // namespace
 
-Result<Program> build_training(const Architecture& architecture, const ResolvedJob& job) {
-  TrainingBuilder builder(architecture, job);
+Result<Program> build_training(const Architecture& architecture, const ResolvedJob& job,
+                               const TrainingOptions& options) {
+  TrainingBuilder builder(architecture, job, options);
   return builder.build();
 }
 

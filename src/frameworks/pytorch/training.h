@@ -9,8 +9,13 @@
 
 namespace plimsoll::pytorch {
 
+struct TrainingOptions {
+  bool sums_in_place = true;  // false: gradients that meet are summed as under a tracing mode (autograd.h)
+};
+
 // Phases are named as the training loop goes: "load", "fwd1", "bwd1" ("fwd1.2" with several micro-batches),
 // "step1", "zero1", "fwd2" ..., "eval".
-Result<Program> build_training(const Architecture& architecture, const ResolvedJob& job);
+Result<Program> build_training(const Architecture& architecture, const ResolvedJob& job,
+                               const TrainingOptions& options = {});
 
 }  // namespace plimsoll::pytorch

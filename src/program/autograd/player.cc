@@ -24,7 +24,13 @@ void Player::release_locals() {
 
 void Player::play(bool with_graph) {
   const With<bool> mode(r_.is_grad_enabled, with_graph);
-  play(0, static_cast<uint32_t>(f_.statements.size()));
+  play(played_, static_cast<uint32_t>(f_.statements.size()));
+}
+
+void Player::play_until(uint32_t statement) {
+  const With<bool> mode(r_.is_grad_enabled, true);
+  play(0, statement);
+  played_ = statement;
 }
 
 void Player::play(uint32_t first, uint32_t last) {

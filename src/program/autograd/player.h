@@ -19,7 +19,8 @@ class Player {
   Value local(TensorId id) const { return locals_[id.value]; }
   void release_locals();
 
-  void play(bool with_graph);
+  void play(bool with_graph);           // all statements that weren't played yet
+  void play_until(uint32_t statement);  // with a graph
 
   // ---- checkpoints (player_checkpoints.cc) ----
   // Fills a non-reentrant frame's slots: plays its statements again, until the last slot is there.
@@ -70,6 +71,7 @@ class Player {
   std::optional<FrameIndex> current_frame_;   // checkpoint whose forward is being played
   std::optional<FrameIndex> replayed_frame_;  // checkpoint that is being computed again
   bool is_replaying_ = false;
+  uint32_t played_ = 0;              // statements of the forward pass
   std::vector<TensorId> input_ids_;  // of the op being played
   std::vector<Value> outputs_;
 };

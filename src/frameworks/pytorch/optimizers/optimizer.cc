@@ -1,0 +1,99 @@
+#include "frameworks/pytorch/optimizers/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "program/ops.h"
+#include "strategy/names.h"
+
+namespace plimsoll::pytorch {
+namespace {
+
+struct OptimizerRow {
+  OptimizerKind kind;
+  OptimizerFactory make;
+  bool takes_shards;  // its step on DTensor shards is known
+};
+
+constexpr std::array kOptimizers = {
+    OptimizerRow{OptimizerKind::kAdamW, make_adamw, true},
+    OptimizerRow{OptimizerKind::kSgd, make_sgd, true},
+    OptimizerRow{OptimizerKind::kSgdMomentum, make_sgd_momentum, true},
+    OptimizerRow{OptimizerKind::kAdafactor, make_adafactor, false},
+    OptimizerRow{OptimizerKind::kAdam8bit, make_adam8bit, false},
+    OptimizerRow{OptimizerKind::kLion, make_lion, true},
+    OptimizerRow{OptimizerKind::kMuon, make_muon, false},
+};
+
+}  // namespace
+
+Result<std::unique_ptr<OptimizerRecipe>> make_optimizer(Recorder& recorder, const Architecture& architecture,
+                                                        const ResolvedJob& job) {
+  if (job.optimizer.kind == OptimizerKind::kNone) return nullptr;
+  for (const OptimizerRow& row : kOptimizers) {
+    if (row.kind != job.optimizer.kind) continue;
+    if (job.engine == DataParallelEngine::kFsdp2 && !row.takes_shards)
+      return fail({.position = {.key = "optimizer.name"},
+                   .message = fmt::format("{} has no recipe for the shards of fsdp2", name_of(job.optimizer)),
+                   .expected = "adamw, sgd, sgd-momentum, lion or none"});
+    return row.make(recorder, architecture, job.optimizer.implementation);
+  }
+  return fail({.position = {.key = "optimizer.name"},
+               .message = fmt::format("{} has no recipe for framework pytorch", name_of(job.optimizer))});
+}
+
+std::vector<Value> foreach_like(Recorder& recorder, OpKind kind, std::vector<Value> inputs) {
+  std::vector<Value*> pointers;
+  std::vector<Recorder::Result> results;
+  for (Value& v : inputs) {
+    pointers.push_back(&v);
+    results.push_back({v.layout().like(), v.dtype()});
+  }
+  return recorder.emit_many(kind, pointers, results);
+}
+
+void update(Recorder& recorder, OpKind kind, const std::vector<TrainedTensor>& tensors) {
+  std::vector<TensorId> ids;
+  ids.reserve(2 * tensors.size());
+  for (const TrainedTensor& t : tensors) {
+    ids.push_back(t.parameter.id());
+    ids.push_back(t.gradient.id());
+  }
+  recorder.emit_effect(kind, ids);
+}
+
+void update(const Value& changed, std::initializer_list<const Value*> read) {
+  std::vector<TensorId> ids{changed.id()};
+  for (const Value* v : read) ids.push_back(v->id());
+  changed.recorder().emit_effect(OpKind::kForeachUpdate, ids);
+}
+
+Value zeros_state(const Value& like, DType dtype) {
+  Recorder& r = like.recorder();
+  const With<Category> state(r.category, Category::kOptimizerState);
+  return ops::zeros(r, like.layout().like(), dtype);
+}
+
+Value norm(Value x) {
+  const DType dtype = x.dtype();
+  return x.recorder().emit(OpKind::kVectorNorm, {&x},
+                           {Layout::contiguous(std::initializer_list<int64_t>{}), dtype});
+}
+
+std::vector<std::vector<size_t>> groups_by_dtype(const std::vector<Value>& tensors) {
+  std::vector<std::vector<size_t>> groups;
+  std::vector<DType> dtypes;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    size_t g = 0;
+    while (g < dtypes.size() && dtypes[g] != tensors[i].dtype()) ++g;
+    if (g == dtypes.size()) {
+      dtypes.push_back(tensors[i].dtype());
+      groups.emplace_back();
+    }
+    groups[g].push_back(i);
+  }
+  return groups;
+}
+
+}  // namespace plimsoll::pytorch
