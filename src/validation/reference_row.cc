@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "validation/csv.h"
+#include "validation/ledger.h"
 
 namespace plimsoll {
 namespace {
@@ -189,6 +190,7 @@ class RowReader {
 Result<std::vector<ReferenceRow>> read_reference_rows(const std::filesystem::path& file) {
   PLIMSOLL_TRY(text, read_text(file));
   PLIMSOLL_TRY(table, CsvTable::parse(text, file.string()));
+  if (table.has_column("settings")) return read_ledger_rows(table, file.string());
   const std::filesystem::path folder = file.parent_path();
   std::vector<ReferenceRow> rows;
   for (size_t i = 0; i < table.rows(); ++i) rows.push_back(RowReader(table, i, folder).read());

@@ -16,7 +16,7 @@ struct ReferenceRow {
   std::string id;
   std::string family;
   std::string framework;
-  std::filesystem::path config;
+  std::filesystem::path config;  // empty: job.model names a preset
   Job job;
   bool sums_in_place = true;                   // false: the trace was taken with the tracing mode's own sums
   std::map<std::string, int64_t> phase_peaks;  // bytes by phase name
@@ -26,7 +26,8 @@ struct ReferenceRow {
   std::string unmapped;  // why it can't be mapped; empty when it can
 };
 
-// Reads the table; config and spec files are found beside it.
+// Reads a table of either form: golden.csv, whose config and spec files lie beside it, or our own ledger
+// (ledger.h).
 Result<std::vector<ReferenceRow>> read_reference_rows(const std::filesystem::path& file);
 
 }  // namespace plimsoll

@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "allocator/lower_bound_heap.h"
+#include "base/data_dir.h"
 #include "frameworks/pytorch/training.h"
 #include "importers/hf_config/hf_config.h"
+#include "importers/hf_config/presets.h"
 #include "simulator/event_trace.h"
 #include "simulator/simulator.h"
 #include "strategy/resolve.h"
@@ -30,9 +32,18 @@ double RowComparison::worst_error() const {
   return worst;
 }
 
+namespace {
+
+Result<Architecture> architecture_of(const ReferenceRow& row) {
+  if (!row.config.empty()) return read_hf_config(row.config);
+  return read_model(row.job.model.name, data_dir(), {.layers = row.job.model.layers});
+}
+
+}  // namespace
+
 Result<Program> program_of(const ReferenceRow& row) {
   if (!row.unmapped.empty()) return fail({.message = row.unmapped});
-  PLIMSOLL_TRY(architecture, read_hf_config(row.config));
+  PLIMSOLL_TRY(architecture, architecture_of(row));
   PLIMSOLL_TRY(job, resolve(row.job, architecture,
                             {.name = "reference", .gpus_per_node = 8, .compute_capability = 90}));
   return pytorch::build_training(architecture, job, {.sums_in_place = row.sums_in_place});
