@@ -4,7 +4,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "allocator/caching_heap.h"
 #include "program/text.h"
+#include "program/verify.h"
+#include "simulator/simulator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -13,5 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string written = plimsoll::to_text(*program);
   const auto again = plimsoll::parse_program(written, "again.txt");
   if (!again || plimsoll::to_text(*again) != written) std::abort();
+  if (plimsoll::verify(*program) && program->is_complete) {
+    plimsoll::CachingHeap heap;
+    plimsoll::simulate(*program, heap, {.keeps_events = true});
+  }
   return 0;
 }
