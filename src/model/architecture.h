@@ -147,6 +147,7 @@ struct Architecture {
   bool has_embedding_norm = false;   // bloom, bert
   bool has_final_norm = true;
   bool has_head_bias = false;
+  bool use_cache = true;  // the configuration's: a model that isn't told otherwise keeps keys and values
   bool is_masked_lm_head_transformed = false;  // bert: dense, activation, norm before the decoder
 
   double embedding_dropout = 0, residual_dropout = 0, attention_dropout = 0, activation_dropout = 0;

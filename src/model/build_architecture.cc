@@ -17,7 +17,6 @@ constexpr std::string_view kHarmlessKeys[] = {"architectures",
                                               "transformers_version",
                                               "torch_dtype",
                                               "dtype",
-                                              "use_cache",
                                               "initializer_range",
                                               "init_std",
                                               "bos_token_id",
@@ -200,6 +199,7 @@ Result<Architecture> build_architecture(const ConfigValue::Object& config, const
   a.class_name = choice.family->class_name;
   a.notes = choice.notes;
   choice.family->read(reader, a);
+  a.use_cache = reader.flag("use_cache", true);
   if (const auto problem = reader.problem(choice.family->name)) return fail(*problem);
   note_assumptions(reader, *choice.family, a);
   note_unread(reader, *choice.family, a);

@@ -32,6 +32,8 @@ Value expand(Value x, SizeList sizes);  // -1 keeps
 Value expand(Value x, Sizes sizes);
 // As Python's x[..., start:start + length * step:step]: an alias when that is the whole dim.
 Value slice(Value x, int dim, int64_t start, int64_t length, int64_t step = 1);
+// x[..., start:start + length] as Python indexes: an alias when that is everything.
+Value slice_or_alias(Value x, int dim, int64_t start, int64_t length);
 Value select(Value x, int dim, int64_t index);
 Value unsqueeze(Value x, int dim);
 Value squeeze(Value x, int dim);

@@ -57,6 +57,11 @@ Value slice(Value x, int dim, int64_t start, int64_t length, int64_t step) {
                                 SliceAttr{.dim = positive, .start = start, .step = step});
 }
 
+Value slice_or_alias(Value x, int dim, int64_t start, int64_t length) {
+  if (start == 0 && length == x.size(dim)) return x.recorder().emit_view(OpKind::kAlias, x, x.layout());
+  return slice(std::move(x), dim, start, length);
+}
+
 Value select(Value x, int dim, int64_t index) {
   const int positive = dim < 0 ? dim + x.rank() : dim;
   return x.recorder().emit_view(OpKind::kSelect, x, x.layout().selected(positive),

@@ -35,27 +35,32 @@ Value sdpa(Eager& e, const AttentionCall& call, const Value& q, const Value& k, 
   return ops::contiguous(ops::transpose(std::move(out), 1, 2));
 }
 
-// eager_attention_forward
-Value eager(Eager& e, const AttentionCall& call, const Value& q, const Value& k, const Value& v,
-            const Value& mask) {
+// eager_attention_forward of Llama, with Gemma2's softcap
+Attended eager(Eager& e, const AttentionCall& call, const Value& q, const Value& k, const Value& v,
+               const Value& mask) {
   const int64_t groups = q.size(1) / k.size(1);
-  Value key = repeat_kv(k, groups);
-  Value value = repeat_kv(v, groups);
+  const Value key = repeat_kv(k, groups);
+  const Value value = repeat_kv(v, groups);
   Value weights = ops::mul(e.matmul(q, ops::transpose(key, 2, 3)), 1.0);
+  if (call.softcap) {
+    weights = ops::div(weights, *call.softcap);
+    weights = ops::tanh(weights);
+    weights = ops::mul(weights, *call.softcap);
+  }
   if (mask) weights = ops::add(weights, mask);
   weights = ops::cast(ops::softmax(weights, -1, DType::kFloat32), q.dtype());
   weights = ops::dropout(weights, call.dropout);
-  Value out = e.matmul(weights, value);
-  out = ops::contiguous(ops::transpose(std::move(out), 1, 2));
-  return out;
+  Value output = e.matmul(weights, value);
+  output = ops::contiguous(ops::transpose(output, 1, 2));
+  return {.output = std::move(output), .weights = std::move(weights)};
 }
 
 }  // namespace
 
-Value attention_core(Eager& e, const AttentionCall& call, const Value& q, const Value& k, const Value& v,
-                     const Value& mask) {
-  return call.implementation == AttentionImplementation::kEager ? eager(e, call, q, k, v, mask)
-                                                                : sdpa(e, call, q, k, v, mask);
+Attended attention_interface(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
+                             const Value& v, const Value& mask) {
+  if (call.implementation == AttentionImplementation::kEager) return eager(e, call, q, k, v, mask);
+  return {.output = sdpa(e, call, q, k, v, mask), .weights = {}};
 }
 
 }  // namespace plimsoll::pytorch

@@ -10,7 +10,7 @@ struct ModelInputs {
 };
 struct ModelOutput {
   Value loss, logits;
-  std::vector<Value> cache;  // keys and values of every layer, with use_cache
+  std::vector<Value> cache;  // keys and values of all layers, where the model keeps them
 };
 
 // model.cc: the body that the family names, as one region.
@@ -29,13 +29,13 @@ class RegionScope {
   RegionId id_;
 };
 
-// model.cc: how the <Family>ForCausalLM classes end: slice_logits_to_keep, lm_head, loss.
+// model.cc: how the <Family>ForCausalLM classes end: slice_logits_to_keep, lm_head, the family's scaling and
+// soft cap, loss.
+ModelOutput causal_lm_head(Eager& e, const Family& family, const Value& last_hidden,
+                           const ModelInputs& inputs);
 ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs);
 
 // eager_attention.cc: the attention interface on q, k, v [b, heads, s, d]; output [b, s, heads, d].
-struct Attended {
-  Value output, weights;  // modelling code returns the weights too; undefined with sdpa
-};
 enum class EagerSoftmax {
   kFloat32,         // softmax(dtype=float32).to(query.dtype): gpt_neox, opt
   kThenValueDtype,  // softmax().type(value.dtype): gpt2

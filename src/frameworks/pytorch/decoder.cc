@@ -1,57 +1,98 @@
+// Source: transformers/models/{llama,gemma2,gemma3,olmo2,olmo3,granite,phi,phi3,cohere,stablelm,starcoder2,
+// glm4}/modeling_*.py. Families differ by what families.h names and by the architecture.
 #include <fmt/format.h>
 
 #include "frameworks/pytorch/bodies.h"
+#include "frameworks/pytorch/decoder_attention.h"
 
 namespace plimsoll::pytorch {
 namespace {
 
-struct LayerCall {
-  const Family& family;
-  const ResolvedJob& job;
-  const Layer& layer;
-  const Value& mask;
-  const Rotary& rotary;
-  const Value& positions;
-};
-
-// LlamaAttention.forward
-Value attention(Eager& e, const LayerCall& call, const Value& hidden) {
-  const Eager::Module scope(e, "self_attn");
-  const Attention& spec = call.layer.attention;
-  const AttentionCall core{.implementation = call.job.attention,
-                           .backend = call.job.sdpa_backend,
-                           .is_causal = spec.is_causal,
-                           .dropout = e.dropout_probability(e.architecture().attention_dropout),
-                           .softcap = spec.score_softcap};
-  if (spec.latent) return latent_attention(e, call.family, spec, core, hidden, call.rotary, call.mask);
-  const int64_t b = hidden.size(0), s = hidden.size(1);
-  const auto heads = [&](std::string_view name, std::string_view norm_name) {
-    Value x = ops::view(e.linear(name, hidden), {b, s, -1, spec.head_dim});
-    if (spec.head_norm == HeadNorm::kPerHead && !norm_name.empty()) x = norm(e, call.family, norm_name, x);
-    return ops::transpose(std::move(x), 1, 2);
-  };
-  Value q = heads("q_proj", "q_norm");
-  Value k = heads("k_proj", "k_norm");
-  Value v = heads("v_proj", "");
-  if (spec.rotary_dim > 0) apply_rotary(e, call.family, q, k, call.rotary);
-  Value out = attention_core(e, core, q, k, v, call.mask);
-  out = ops::contiguous(ops::reshape(out, {b, s, -1}));
-  out = e.linear("o_proj", out);
-  return out;
+// The MLP or the experts of the layer.
+Value feed_forward(Eager& e, const LayerCall& call, const Value& hidden) {
+  if (call.layer.moe) return mixture(e, call.family, *call.layer.moe, "mlp", hidden);
+  return mlp(e, call.family, *call.layer.mlp, "mlp", hidden);
 }
 
-// LlamaDecoderLayer.forward
-Value decoder_layer(Eager& e, const LayerCall& call, const Value& given) {
+Value normed(Eager& e, const LayerCall& call, std::string_view name, const Value& hidden) {
+  return name.empty() ? hidden : norm(e, call.family, name, hidden);
+}
+
+// residual + dropout(branch), residual + branch * residual_multiplier
+Value added(Eager& e, const LayerCall& call, const Value& residual, std::string_view dropout,
+            const Value& branch) {
+  const Architecture& a = e.architecture();
+  if (call.family.has_multipliers) return ops::add(residual, ops::mul(branch, a.residual_scale));
+  if (dropout.empty()) return ops::add(residual, branch);
+  return ops::add(residual, e.dropout(dropout, branch, a.residual_dropout));
+}
+
+// LlamaDecoderLayer.forward and those that norm elsewhere; the attention's weights stay in scope.
+Value sequential_layer(Eager& e, const LayerCall& call, const Value& given) {
+  const Family& family = call.family;
   Value residual = given;
-  Value hidden = norm(e, call.family, "input_layernorm", given);
-  hidden = attention(e, call, hidden);
-  hidden = ops::add(residual, hidden);
+  Value hidden = normed(e, call, family.norms.before_attention, given);
+  Attended attended = decoder_attention(e, call, hidden);
+  hidden = std::move(attended.output);
+  hidden = normed(e, call, family.norms.after_attention, hidden);
+  hidden = added(e, call, residual, family.dropouts.attention, hidden);
   residual = hidden;
-  hidden = norm(e, call.family, "post_attention_layernorm", hidden);
-  hidden = call.layer.moe ? mixture(e, call.family, *call.layer.moe, "mlp", hidden)
-                          : mlp(e, call.family, *call.layer.mlp, "mlp", hidden);
-  hidden = ops::add(residual, hidden);
+  hidden = normed(e, call, family.norms.before_mlp, hidden);
+  hidden = feed_forward(e, call, hidden);
+  hidden = normed(e, call, family.norms.after_mlp, hidden);
+  hidden = added(e, call, residual, family.dropouts.mlp, hidden);
   return hidden;
+}
+
+// CohereDecoderLayer.forward
+Value parallel_layer(Eager& e, const LayerCall& call, const Value& given) {
+  const Value hidden = norm(e, call.family, "input_layernorm", given);
+  const Attended attended = decoder_attention(e, call, hidden);
+  const Value fed_forward = feed_forward(e, call, hidden);
+  return ops::add(ops::add(given, attended.output), fed_forward);
+}
+
+// PhiDecoderLayer.forward
+Value phi_layer(Eager& e, const LayerCall& call, const Value& given) {
+  const BranchDropouts& dropouts = call.family.dropouts;
+  const double probability = e.architecture().residual_dropout;
+  const Value hidden = norm(e, call.family, "input_layernorm", given);
+  Attended attended = decoder_attention(e, call, hidden);
+  attended.output = e.dropout(dropouts.attention, attended.output, probability);
+  Value fed_forward = feed_forward(e, call, hidden);
+  fed_forward = e.dropout(dropouts.mlp, fed_forward, probability);
+  return ops::add(ops::add(attended.output, fed_forward), given);
+}
+
+// StableLmDecoderLayer.forward
+Value stablelm_layer(Eager& e, const LayerCall& call, const Value& given) {
+  const auto fed_forward_on = [&](const Value& x) {
+    const Value output = feed_forward(e, call, x);
+    return e.dropout(call.family.dropouts.mlp, output, e.architecture().residual_dropout);
+  };
+  const Value hidden = norm(e, call.family, "input_layernorm", given);
+  const Attended attended = decoder_attention(e, call, hidden);
+  if (e.architecture().is_parallel_residual) {
+    const Value fed_forward = fed_forward_on(hidden);
+    return ops::add(ops::add(given, attended.output), fed_forward);
+  }
+  const Value residual = ops::add(given, attended.output);
+  const Value fed_forward = fed_forward_on(norm(e, call.family, "post_attention_layernorm", residual));
+  return ops::add(residual, fed_forward);
+}
+
+Value decoder_layer(Eager& e, const LayerCall& call, const Value& given) {
+  switch (call.family.layer) {
+    case LayerVariant::kSequential:
+      return sequential_layer(e, call, given);
+    case LayerVariant::kParallel:
+      return parallel_layer(e, call, given);
+    case LayerVariant::kParallelResidualLast:
+      return phi_layer(e, call, given);
+    case LayerVariant::kStableLm:
+      return stablelm_layer(e, call, given);
+  }
+  return given;
 }
 
 Value decoder_block(Eager& e, const LayerCall& call, const Value& given) {
@@ -62,31 +103,68 @@ Value decoder_block(Eager& e, const LayerCall& call, const Value& given) {
   return hidden;
 }
 
-// LlamaModel.forward
-Value decoder_model(Eager& e, const Family& family, const ResolvedJob& job, const ModelInputs& inputs) {
-  const Eager::Module scope(e, "model");
-  RegionScope embedding_region(e, RegionKind::kEmbedding, {&inputs.ids});
-  const Value embeddings = e.embedding("embed_tokens", inputs.ids);
-  embedding_region.end({&embeddings});
-  const int64_t s = inputs.ids.size(1);
-  Value positions = ops::unsqueeze(ops::add(ops::arange(e.recorder(), s), 0.0), 0);
+// embed_tokens; GemmaTextScaledWordEmbedding multiplies within the module, Granite after it.
+Value embedded(Eager& e, const Family& family, const Value& ids) {
+  RegionScope region(e, RegionKind::kEmbedding, {&ids});
+  Value embeddings = e.embedding("embed_tokens", ids);
+  if (family.has_scaled_embedding) {
+    const Eager::Module scope(e, "embed_tokens");
+    const DType dtype = e.parameter_dtype();
+    embeddings = ops::mul(std::move(embeddings), ops::cast(e.buffer("embed_scale"), dtype));
+  }
+  region.end({&embeddings});
+  if (family.has_multipliers) embeddings = ops::mul(embeddings, e.architecture().embedding_scale);
+  return embeddings;
+}
+
+// position_embeddings: one for all layers, or one a layer type.
+struct Rotaries {
+  Rotary full, sliding;
+};
+Rotaries rotary_embeddings(Eager& e, const Family& family, const Value& hidden, const Value& positions) {
   const std::vector<Layer>& layers = e.architecture().layers;
-  const Value mask = causal_mask(e, job, embeddings, inputs.mask, positions, layers[0].attention.window);
-  Value hidden = embeddings;
-  const Rotary rotary =
-      rotary_embedding(e, family, "rotary_emb", hidden, positions, layers[0].attention.rotary_dim);
-  for (size_t i = 0; i < layers.size(); ++i) {
+  const int64_t rotary_dim = layers[0].attention.rotary_dim;
+  Rotaries rotaries;
+  if (!family.has_rotary_by_layer_type) {
+    rotaries.full = rotary_embedding(e, family, "rotary_emb", hidden, positions, rotary_dim);
+    rotaries.sliding = rotaries.full;
+    return rotaries;
+  }
+  for (const Layer& layer : layers) {
+    const bool is_sliding = layer.attention.window.has_value();
+    Rotary& rotary = is_sliding ? rotaries.sliding : rotaries.full;
+    if (!rotary.cos)
+      rotary = rotary_embedding(e, family, "rotary_emb", hidden, positions, rotary_dim,
+                                is_sliding ? "sliding_attention" : "full_attention");
+  }
+  return rotaries;
+}
+
+// LlamaModel.forward
+Value decoder_model(Eager& e, const Family& family, const ResolvedJob& job, const ModelInputs& inputs,
+                    std::vector<Value>* cache) {
+  const Eager::Module scope(e, "model");
+  const Architecture& a = e.architecture();
+  const Value embeddings = embedded(e, family, inputs.ids);
+  const int64_t s = inputs.ids.size(1);
+  const Value positions = ops::unsqueeze(ops::add(ops::arange(e.recorder(), s), 0.0), 0);
+  const Masks masks = decoder_masks(e, family, job, embeddings, inputs.mask, positions);
+  Value hidden = ops::dropout(embeddings, e.dropout_probability(a.embedding_dropout));
+  const Rotaries rotaries = rotary_embeddings(e, family, hidden, positions);
+  for (size_t i = 0; i < a.layers.size(); ++i) {
     const Eager::Module layer_scope(e, fmt::format("layers.{}", i));
+    const bool is_sliding = a.layers[i].attention.window.has_value();
     hidden = decoder_block(e,
                            {.family = family,
                             .job = job,
-                            .layer = layers[i],
-                            .mask = mask,
-                            .rotary = rotary,
-                            .positions = positions},
+                            .layer = a.layers[i],
+                            .mask = is_sliding ? masks.sliding : masks.full,
+                            .rotary = is_sliding ? rotaries.sliding : rotaries.full,
+                            .positions = positions,
+                            .cache = cache},
                            hidden);
   }
-  hidden = norm(e, family, "norm", hidden);
+  hidden = norm(e, family, family.final_norm, hidden);
   return hidden;
 }
 
@@ -95,13 +173,11 @@ Value decoder_model(Eager& e, const Family& family, const ResolvedJob& job, cons
 // LlamaForCausalLM.forward
 ModelOutput decoder_causal_lm(Eager& e, const Family& family, const ResolvedJob& job,
                               const ModelInputs& inputs) {
-  const Value last_hidden = decoder_model(e, family, job, inputs);
-  Value hidden = ops::slice(last_hidden, 1, 0, last_hidden.size(1));
-  RegionScope head_region(e, RegionKind::kHead, {&hidden});
-  Value logits = e.linear("lm_head", hidden);
-  head_region.end({&logits});
-  Value loss = causal_lm_loss(e, logits, inputs.labels);
-  return {.loss = std::move(loss), .logits = std::move(logits)};
+  std::vector<Value> cache;
+  const Value last_hidden = decoder_model(e, family, job, inputs, has_cache(e, job) ? &cache : nullptr);
+  ModelOutput output = causal_lm_head(e, family, last_hidden, inputs);
+  output.cache = std::move(cache);
+  return output;
 }
 
 }  // namespace plimsoll::pytorch

@@ -5,7 +5,8 @@
 #include "frameworks/pytorch/tensor_parallel.h"
 
 namespace plimsoll::pytorch {
-DType buffer_dtype(const BufferTensor& buffer) {
+DType buffer_dtype(const BufferTensor& buffer, DType model_dtype) {
+  if (buffer.has_model_dtype) return model_dtype;
   if (buffer.element_bytes == 1) return DType::kBool;
   if (buffer.element_bytes == 2) return DType::kBFloat16;
   return buffer.element_bytes == 8 ? DType::kInt64 : DType::kFloat32;
@@ -25,8 +26,9 @@ Eager::Eager(Recorder& recorder, const Architecture& architecture, const std::ve
     for (const std::string& tied : p.tied_names) parameters_.emplace(tied, value);
   }
   for (const BufferTensor& b : architecture.buffers) {
-    const Value value = recorder_.persistent(Layout::contiguous(b.shape), buffer_dtype(b), Category::kBuffer,
-                                             program.module(b.name));
+    const Value value =
+        recorder_.persistent(Layout::contiguous(b.shape), buffer_dtype(b, options_.loaded_dtype),
+                             Category::kBuffer, program.module(b.name));
     buffer_ids_.push_back(value.id());
     buffers_.emplace(b.name, value);
   }

@@ -25,13 +25,14 @@
 namespace plimsoll::pytorch {
 
 struct EagerOptions {
-  DType parameter_dtype = DType::kBFloat16;
+  DType parameter_dtype = DType::kBFloat16;  // that the modules see
+  DType loaded_dtype = DType::kBFloat16;     // that the model was made in: of its buffers
   std::optional<DType> autocast;
   int64_t tensor_parallel = 1;  // ranks that share each block's linears (tensor_parallel.h)
   bool is_training = true;      // dropout is active, gradients are wanted
 };
 
-DType buffer_dtype(const BufferTensor& buffer);
+DType buffer_dtype(const BufferTensor& buffer, DType model_dtype);
 
 class Eager {
  public:

@@ -16,14 +16,56 @@ enum class NormVariant {
   kRmsPlusOne,      // GemmaRMSNorm: x.float() normalised * (1 + weight.float()), then type_as
   kCohere           // CohereLayerNorm: mean and variance by hand, weight in fp32
 };
+// How apply_rotary_pos_emb turns queries and keys.
 enum class RotaryVariant {
   kNone,
-  kHalves,       // rotate_half by cat((-x2, x1))
-  kPartial,      // only the first rotary_dim of the head, the rest is joined again
-  kInterleaved,  // every second element
-  kComplex,      // pairs of neighbours as complex numbers (deepseek_v2, llama4)
+  kHalves,              // rotate_half by cat((-x2, x1))
+  kHalvesFloat,         // Olmo2: cos and sin stay fp32, the result is cast back
+  kPartial,             // Phi3: always cut at rotary_dim and joined again, inside the function
+  kPartialByCaller,     // Phi: the attention cuts, and holds the parts to its end
+  kInterleavedPartial,  // Glm4: every second element; cos and sin are interleaved here, then cut as kPartial
+  kInterleavedFloat,    // Cohere: every second element, in fp32, the result is cast back
+  kComplex,             // pairs of neighbours as complex numbers (deepseek_v2, llama4)
 };
-enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kGptJ, kPhi, kBert, kCohere };
+enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kGptJ, kBert };
+// In which order a decoder layer norms and adds.
+enum class LayerVariant {
+  kSequential,            // residual + attention(norm(x)), then residual + mlp(norm(x)), see BranchNorms
+  kStableLm,              // the same or in parallel; every intermediate stays in scope
+  kParallel,              // Cohere: residual + attention(norm(x)) + mlp(norm(x))
+  kParallelResidualLast,  // Phi: attention(norm(x)) + mlp(norm(x)) + residual
+};
+// Which masks the model's forward makes.
+enum class WindowMasks {
+  kNone,           // one causal mask; windows are not looked at
+  kOne,            // one mask for all layers, with the window if there is one
+  kBoth,           // a causal and a sliding one, each layer takes its own
+  kSlidingIfUsed,  // Qwen2: the sliding one only when a layer has a window
+};
+// When queries and keys are normed per head.
+enum class HeadNormOrder {
+  kWithProjection,   // each right after its projection
+  kBeforeTranspose,  // after all projections, on [b, s, heads, d]
+  kAfterTranspose,   // after all projections, on [b, heads, s, d]
+};
+// Names of the norms around the branches of kSequential; empty: none there.
+struct BranchNorms {
+  std::string_view before_attention = "input_layernorm";
+  std::string_view after_attention;
+  std::string_view before_mlp = "post_attention_layernorm";
+  std::string_view after_mlp;
+};
+// Dropout of a branch's output (Architecture::residual_dropout) by name of its module; empty: none.
+struct BranchDropouts {
+  bool is_inside = false;  // Starcoder2: a function at the end of the attention and the MLP
+  std::string_view attention, mlp;
+};
+struct MlpNames {
+  std::string_view gate_up = "gate_up_proj";  // fused
+  std::string_view up = "up_proj", down = "down_proj";
+  std::string_view activation = "act_fn";
+};
+enum class LogitsScaling { kNone, kMultiplied, kDivided };
 
 // Mixtures of experts: the block around them and its router.
 enum class MixtureVariant {
@@ -41,7 +83,20 @@ struct Family {
   NormVariant norm = NormVariant::kRms;
   RotaryVariant rotary = RotaryVariant::kHalves;
   BodyVariant body = BodyVariant::kDecoder;
-  bool has_mask_before_positions = false;
+  LayerVariant layer = LayerVariant::kSequential;
+  WindowMasks masks = WindowMasks::kNone;
+  HeadNormOrder head_norm_order = HeadNormOrder::kWithProjection;
+  bool has_head_norm_list = false;        // StableLM: a LayerNorm of its own for every head
+  bool has_rotary_by_layer_type = false;  // Gemma3, Olmo3: two sets of frequencies
+  bool has_scaled_embedding = false;      // Gemma: the embedding multiplies by a buffer
+  bool has_multipliers = false;           // Granite: embedding and branches are multiplied by numbers
+  LogitsScaling logits_scaling = LogitsScaling::kNone;
+  std::string_view query_norm = "q_norm", key_norm = "k_norm";
+  std::string_view attention_output = "o_proj";
+  std::string_view final_norm = "norm";
+  BranchNorms norms{};
+  BranchDropouts dropouts{};
+  MlpNames mlp{};
   MixtureVariant mixture = MixtureVariant::kMixtral;  // where the model has experts
 };
 

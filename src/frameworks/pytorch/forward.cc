@@ -27,6 +27,7 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
     recorder.is_grad_enabled = options.is_training;
     Eager eager(recorder, architecture, trainable,
                 {.parameter_dtype = options.parameter_dtype,
+                 .loaded_dtype = parameter_dtype(job.precision),
                  .autocast = autocast_dtype(job.precision),
                  .tensor_parallel = job.mesh.tensor,
                  .is_training = options.is_training});

@@ -1,9 +1,13 @@
+// Source: transformers/masking_utils.py. Masks are made of positions by broadcasting (no vmap): True where a
+// query may look at a key.
+#include <functional>
+
 #include "frameworks/pytorch/modules.h"
 
 namespace plimsoll::pytorch {
 namespace {
 
-// masking_utils.find_packed_sequence_indices on positions that count up: no packed sequences are found.
+// find_packed_sequence_indices on positions that count up: no packed sequences are found.
 void look_for_packed_sequences(const Value& positions) {
   Value dummy = ops::sub(ops::slice(positions, 1, 0, 1), ops::slice(positions, 1, 0, 1));
   Value joined = ops::cat({dummy, positions}, -1);
@@ -15,18 +19,123 @@ void look_for_packed_sequences(const Value& positions) {
   const Value all = ops::all(std::move(is_zero));
 }
 
+struct Indices {
+  Value batch, query, key;  // int64 [b, 1, 1, 1], [1, 1, s, 1], [1, 1, 1, s]
+};
+using MaskFunction = std::function<Value(const Indices&)>;
+
+// and_masks
+MaskFunction all_of(std::vector<MaskFunction> functions) {
+  return [functions = std::move(functions)](const Indices& indices) {
+    Value result = ops::ones(indices.query.recorder(), {}, DType::kBool);
+    for (const MaskFunction& f : functions) result = ops::logical_and(result, f(indices));
+    return result;
+  };
+}
+
+// causal_mask_function
+Value causal(const Indices& indices) { return ops::compare(indices.key, indices.query); }
+
+// sliding_window_causal_mask_function
+MaskFunction sliding(int64_t window) {
+  const MaskFunction overlay = [window](const Indices& indices) {
+    return ops::compare(indices.key, ops::add(indices.query, -static_cast<double>(window)));
+  };
+  return all_of({overlay, causal});
+}
+
+// padding_mask_function
+MaskFunction padding(Value mask) {
+  return [mask = std::move(mask)](const Indices& indices) {
+    return ops::index(mask, {indices.batch, indices.key});
+  };
+}
+
+Value four_dims(const Value& positions, int where) {
+  Value x = positions;
+  for (int dim = 0; dim < 4; ++dim)
+    if (dim != where) x = ops::unsqueeze(x, dim);
+  return x;
+}
+
+// sdpa_mask, where nothing is skipped: bool [b, 1, s, s].
+Value boolean_mask(Recorder& r, int64_t batch, int64_t length, const MaskFunction& function) {
+  const Value batches = ops::arange(r, batch);
+  const Value heads = ops::arange(r, 1);
+  const Value queries = ops::add(ops::arange(r, length), 0.0);
+  const Value keys = ops::add(ops::arange(r, length), 0.0);
+  Value mask =
+      function({.batch = four_dims(batches, 0), .query = four_dims(queries, 2), .key = four_dims(keys, 3)});
+  return ops::expand(mask, {batch, 1, length, length});
+}
+
+// fast_all, and bool() of it
+void all_are_set(const Value& mask) {
+  const unsigned every_dim = (1U << static_cast<unsigned>(mask.rank())) - 1;
+  const Value is_all = ops::compare(ops::sum_mask(mask, every_dim, false));
+}
+
+// eager_mask: 0 where a query may look, the lowest number elsewhere.
+Value eager_mask(const Value& mask, DType dtype) {
+  Value zero = ops::zeros(mask.recorder(), {}, dtype);
+  Value lowest = ops::scalar_tensor(mask.recorder(), dtype);
+  return ops::where(mask, std::move(zero), std::move(lowest));
+}
+
 }  // namespace
 
+bool has_cache(const Eager& e, const ResolvedJob& job) {
+  const bool is_wanted = job.loop.use_cache == UseCache::kTrue ||
+                         (job.loop.use_cache == UseCache::kConfig && e.architecture().use_cache);
+  // merge_with_config_defaults and GradientCheckpointingLayer turn it off.
+  return is_wanted && !(e.is_training() && job.recompute.kind != RecomputeKind::kNone);
+}
+
 Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
-                  const Value& positions, std::optional<int64_t>) {
-  const int64_t batch = embeddings.size(0);
-  if (!given_mask && positions) {
+                  const Value& positions, std::optional<int64_t> window) {
+  const int64_t batch = embeddings.size(0), length = embeddings.size(1);
+  Value padding_mask;
+  if (given_mask) padding_mask = ops::cast(given_mask, DType::kBool);
+  if (!given_mask && positions && !has_cache(e, job)) {
     Value expanded = ops::expand(positions, {batch, positions.size(1)});
     look_for_packed_sequences(expanded);
   }
-  (void)e;
-  (void)job;
-  return {};
+  const bool is_eager = job.attention == AttentionImplementation::kEager;
+  if (!is_eager && !(window && length >= *window)) {  // _ignore_causal_mask_sdpa
+    if (padding_mask) all_are_set(padding_mask);
+    return {};
+  }
+  MaskFunction function = window ? sliding(*window) : MaskFunction(causal);
+  if (padding_mask) function = all_of({function, padding(padding_mask)});
+  Value mask = boolean_mask(e.recorder(), batch, length, function);
+  if (is_eager) mask = eager_mask(mask, embeddings.dtype());
+  return mask;
+}
+
+Masks decoder_masks(Eager& e, const Family& family, const ResolvedJob& job, const Value& embeddings,
+                    const Value& given_mask, const Value& positions) {
+  std::optional<int64_t> window;
+  for (const Layer& layer : e.architecture().layers)
+    if (layer.attention.window) window = layer.attention.window;
+  const auto make = [&](std::optional<int64_t> w) {
+    return causal_mask(e, job, embeddings, given_mask, positions, w);
+  };
+  Masks masks;
+  switch (family.masks) {
+    case WindowMasks::kNone:
+      masks.full = make(std::nullopt);
+      break;
+    case WindowMasks::kOne:
+      masks.full = make(window);
+      masks.sliding = masks.full;
+      break;
+    case WindowMasks::kBoth:
+    case WindowMasks::kSlidingIfUsed:
+      masks.full = make(std::nullopt);
+      if (window) masks.sliding = make(window);
+      break;
+  }
+  return masks;
 }
 
 }  // namespace plimsoll::pytorch

@@ -22,13 +22,33 @@ void RegionScope::end(std::initializer_list<const Value*> results) {
   e_.recorder().end(id_);
 }
 
-ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs) {
-  const Value hidden = ops::slice(last_hidden, 1, 0, last_hidden.size(1));
+namespace {
+
+// What <Family>ForCausalLM does to the logits.
+Value finished_logits(const Architecture& a, const Family& family, Value logits) {
+  if (family.logits_scaling == LogitsScaling::kMultiplied) logits = ops::mul(logits, a.logits_scale);
+  if (family.logits_scaling == LogitsScaling::kDivided) logits = ops::div(logits, 1 / a.logits_scale);
+  if (!a.final_softcap) return logits;
+  logits = ops::div(logits, *a.final_softcap);
+  logits = ops::tanh(logits);
+  return ops::mul(logits, *a.final_softcap);
+}
+
+}  // namespace
+
+ModelOutput causal_lm_head(Eager& e, const Family& family, const Value& last_hidden,
+                           const ModelInputs& inputs) {
+  const Value hidden = ops::slice_or_alias(last_hidden, 1, 0, last_hidden.size(1));
   RegionScope region(e, RegionKind::kHead, {&hidden});
   Value logits = e.linear("lm_head", hidden);
   region.end({&logits});
+  logits = finished_logits(e.architecture(), family, std::move(logits));
   Value loss = causal_lm_loss(e, logits, inputs.labels);
-  return {.loss = std::move(loss), .logits = std::move(logits)};
+  return {.loss = std::move(loss), .logits = std::move(logits), .cache = {}};
+}
+
+ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs) {
+  return causal_lm_head(e, Family{}, last_hidden, inputs);
 }
 
 namespace {

@@ -10,19 +10,21 @@ namespace plimsoll::pytorch {
 
 // norms.cc: the module `name` below the current path on x [.., dim].
 Value norm(Eager& e, const Family& family, std::string_view name, const Value& x);
+Value norm_of_each_head(Eager& e, std::string_view name, const Value& x);  // on x [b, heads, s, head_dim]
 
 // rotary.cc
 struct Rotary {
-  Value cos, sin;  // [1 or b, s, rotary_dim] in the dtype of the hidden states
+  Value cos, sin;  // [1 or b, s, rotary_dim] in the dtype of the hidden states (Olmo: fp32)
   Value complex;   // instead of them for RotaryVariant::kComplex: complex64 [1, s, rotary_dim / 2]
 };
-// <Family>RotaryEmbedding.forward; positions [1, s] int64.
+// <Family>RotaryEmbedding.forward; positions [1, s] int64. `layer_type`: whose frequencies, empty when all
+// layers have the same.
 Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, const Value& hidden,
-                        const Value& positions, int64_t rotary_dim);
-// x * cos + rotate_half(x) * sin
+                        const Value& positions, int64_t rotary_dim, std::string_view layer_type = "");
+// apply_rotary_pos_emb; q and k are replaced. Returns what stays in scope in the attention's forward.
+std::vector<Value> apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary);
+// x * cos + rotate_half(x) * sin, halves
 Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin);
-// apply_rotary_pos_emb; q and k are replaced.
-void apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary);
 
 // complex_rotary.cc: <Family>RotaryEmbedding.forward at the current path, and apply_rotary_emb on
 // [b, heads, s, d] (DeepSeek-V2) or [b, s, heads, d] (Llama 4).
@@ -34,20 +36,36 @@ void apply_complex_rotary(Value& q, Value& k, const Rotary& rotary, bool has_hea
 // Positions are undefined where the model doesn't pass them.
 Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
                   const Value& positions, std::optional<int64_t> window);
+// The masks of a decoder's layers, as the family makes them.
+struct Masks {
+  Value full, sliding;  // of layers without and with a window
+};
+Masks decoder_masks(Eager& e, const Family& family, const ResolvedJob& job, const Value& embeddings,
+                    const Value& given_mask, const Value& positions);
+// Whether the model keeps keys and values (use_cache).
+bool has_cache(const Eager& e, const ResolvedJob& job);
 // bidirectional_masks.cc: masking_utils.create_bidirectional_mask; undefined: nothing is masked.
 Value bidirectional_mask(const Value& given_mask);
 
-// attention.cc: the attention interface on q [b, heads, s, d], k and v [b, kv heads, s, d] -> [b, s, heads,
-// d] contiguous.
+// attention.cc: ALL_ATTENTION_FUNCTIONS on q [b, heads, s, d], k and v [b, kv heads, s, d].
 struct AttentionCall {
   AttentionImplementation implementation = AttentionImplementation::kSdpa;
   SdpaBackend backend = SdpaBackend::kAutomatic;
   bool is_causal = true;
   double dropout = 0;
-  std::optional<double> softcap;
+  std::optional<double> softcap;  // of the scores; eager only
 };
-Value attention_core(Eager& e, const AttentionCall& call, const Value& q, const Value& k, const Value& v,
-                     const Value& mask);
+struct Attended {
+  Value output;   // [b, s, heads, d]
+  Value weights;  // [b, heads, s, s]: modelling code returns them too; undefined with sdpa
+};
+Attended attention_interface(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
+                             const Value& v, const Value& mask);
+// The same where nobody holds the weights.
+inline Value attention_core(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
+                            const Value& v, const Value& mask) {
+  return attention_interface(e, call, q, k, v, mask).output;
+}
 Value repeat_kv(Value x, int64_t times);
 
 // mla.cc: latent attention (DeepSeek) at the current path on [b, s, hidden]. `core.is_causal` and the like

@@ -1,50 +1,183 @@
+// Source: transformers/models/{llama,phi,phi3,olmo2,gemma3,cohere,glm4}/modeling_*.py.
+#include <fmt/format.h>
+
 #include "frameworks/pytorch/modules.h"
 
 namespace plimsoll::pytorch {
-
-Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, const Value& hidden,
-                        const Value& positions, int64_t rotary_dim) {
-  const Eager::Module scope(e, name);
-  if (family.rotary == RotaryVariant::kComplex) return complex_rotary_embedding(e, positions, rotary_dim);
-  Value frequencies = e.buffer("inv_freq");
-  // freqs = position_ids[..., None].float() * inv_freq
-  Value column = ops::unsqueeze(ops::cast(positions, DType::kFloat32), -1);
-  if (!frequencies) frequencies = ops::empty(e.recorder(), {rotary_dim / 2}, DType::kFloat32);
-  Value freqs = ops::mul(std::move(column), std::move(frequencies));
-  Value both = e.cat({freqs, freqs}, -1);
-  Value cos = ops::mul(ops::unary(OpKind::kCos, both), 1.0);
-  Value sin = ops::mul(ops::unary(OpKind::kSin, both), 1.0);
-  return {.cos = ops::cast(cos, hidden.dtype()), .sin = ops::cast(sin, hidden.dtype())};
-}
-
 namespace {
 
-Value rotate_half(Eager& e, const Value& x) {
+// repeat_interleave(x, 2, dim=-1)
+Value interleaved(const Value& x) {
+  std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
+  std::vector<int64_t> pairs = sizes;
+  pairs.push_back(2);
+  sizes.back() *= 2;
+  return ops::view(ops::clone_contiguous(ops::expand(ops::unsqueeze(x, -1), pairs)), sizes);
+}
+
+// rotate_half of Llama: cat((-x2, x1))
+Value turned_halves(Eager& e, const Value& x) {
   const int64_t half = x.size(-1) / 2;
-  Value first = ops::slice(x, -1, 0, half);
-  Value second = ops::slice(x, -1, half, x.size(-1) - half);
-  Value negated = ops::neg(second);
+  const Value first = ops::slice(x, -1, 0, half);
+  const Value second = ops::slice(x, -1, half, x.size(-1) - half);
   std::vector<Value> parts;
-  parts.push_back(std::move(negated));
+  parts.push_back(ops::neg(second));
   parts.push_back(first);
   return e.cat(std::move(parts), -1);
 }
 
-}  // namespace
+// rotate_half of Cohere and Glm4: stack((-x[1::2], x[::2])) flattened
+Value turned_pairs(const Value& x) {
+  const int64_t half = x.size(-1) / 2;
+  const Value even = ops::slice(x, -1, 0, half, 2);
+  const Value odd = ops::slice(x, -1, 1, half, 2);
+  std::vector<Value> parts;
+  parts.push_back(ops::neg(odd));
+  parts.push_back(even);
+  std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
+  return ops::view(ops::stack(std::move(parts), -1), sizes);
+}
 
-Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin) {
+bool turns_pairs(RotaryVariant variant) {
+  return variant == RotaryVariant::kInterleavedPartial || variant == RotaryVariant::kInterleavedFloat;
+}
+
+// (x * cos) + (rotate_half(x) * sin)
+Value rotated(Eager& e, RotaryVariant variant, const Value& x, const Value& cos, const Value& sin) {
   Value straight = ops::mul(x, cos);
-  Value turned = ops::mul(rotate_half(e, x), sin);
+  Value turned = turns_pairs(variant) ? turned_pairs(x) : turned_halves(e, x);
+  turned = ops::mul(std::move(turned), sin);
   return ops::add(std::move(straight), std::move(turned));
 }
 
-void apply_rotary(Eager& e, const Family&, Value& q, Value& k, const Rotary& rotary) {
-  Value cos = ops::unsqueeze(rotary.cos, 1);
-  Value sin = ops::unsqueeze(rotary.sin, 1);
-  Value new_q = rotated(e, q, cos, sin);
-  Value new_k = rotated(e, k, cos, sin);
-  q = std::move(new_q);
-  k = std::move(new_k);
+// The first rotary_dim elements of the heads and the rest.
+struct Cut {
+  Value rotary, rest;
+};
+Cut cut(const Value& x, int64_t rotary_dim) {
+  return {.rotary = ops::slice_or_alias(x, -1, 0, rotary_dim),
+          .rest = ops::slice_or_alias(x, -1, rotary_dim, x.size(-1) - rotary_dim)};
+}
+
+Value joined(Eager& e, Value rotary, const Value& rest) {
+  std::vector<Value> parts;
+  parts.push_back(std::move(rotary));
+  parts.push_back(rest);
+  return e.cat(std::move(parts), -1);
+}
+
+// Locals of a function that end with it, or are handed to the caller.
+struct Applied {
+  Value q, k;
+  std::vector<Value> held;
+};
+
+Applied apply_to_all(Eager& e, RotaryVariant variant, const Value& q, const Value& k, const Value& cos,
+                     const Value& sin) {
+  Value new_q = rotated(e, variant, q, cos, sin);
+  Value new_k = rotated(e, variant, k, cos, sin);
+  return {.q = std::move(new_q), .k = std::move(new_k), .held = {}};
+}
+
+// Olmo2 and Cohere: the results go back to the dtype of the arguments.
+Applied apply_in_float(Eager& e, RotaryVariant variant, const Value& given_q, const Value& given_k,
+                       const Value& cos, const Value& sin) {
+  const bool widens = variant == RotaryVariant::kInterleavedFloat;
+  const Value q = widens ? ops::cast(given_q, DType::kFloat32) : given_q;
+  const Value k = widens ? ops::cast(given_k, DType::kFloat32) : given_k;
+  const Applied wide = apply_to_all(e, variant, q, k, cos, sin);
+  Value new_q = ops::cast(wide.q, given_q.dtype());
+  Value new_k = ops::cast(wide.k, given_k.dtype());
+  return {.q = std::move(new_q), .k = std::move(new_k), .held = {}};
+}
+
+// Phi3: the sum is joined with the rest at once.
+Applied apply_to_part(Eager& e, RotaryVariant variant, const Value& q, const Value& k, const Value& cos,
+                      const Value& sin) {
+  const int64_t rotary_dim = cos.size(-1);
+  const Cut q_parts = cut(q, rotary_dim), k_parts = cut(k, rotary_dim);
+  Value new_q = joined(e, rotated(e, variant, q_parts.rotary, cos, sin), q_parts.rest);
+  Value new_k = joined(e, rotated(e, variant, k_parts.rotary, cos, sin), k_parts.rest);
+  return {.q = std::move(new_q), .k = std::move(new_k), .held = {}};
+}
+
+// Glm4: both are rotated before they are joined.
+Applied apply_interleaved_part(Eager& e, RotaryVariant variant, const Value& q, const Value& k,
+                               const Value& given_cos, const Value& given_sin) {
+  const auto pairs = [](const Value& x) { return interleaved(ops::slice(x, -1, 0, x.size(-1) / 2)); };
+  const Value cos = pairs(given_cos), sin = pairs(given_sin);
+  const int64_t rotary_dim = cos.size(-1);
+  const Cut q_parts = cut(q, rotary_dim), k_parts = cut(k, rotary_dim);
+  Value new_q = rotated(e, variant, q_parts.rotary, cos, sin);
+  Value new_k = rotated(e, variant, k_parts.rotary, cos, sin);
+  new_q = joined(e, new_q, q_parts.rest);
+  new_k = joined(e, new_k, k_parts.rest);
+  return {.q = std::move(new_q), .k = std::move(new_k), .held = {}};
+}
+
+// Phi: the attention cuts and joins; its locals are the rotated and the other parts.
+Applied apply_by_caller(Eager& e, RotaryVariant variant, const Value& q, const Value& k, int64_t rotary_dim,
+                        const Rotary& rotary) {
+  Cut q_parts = cut(q, rotary_dim), k_parts = cut(k, rotary_dim);
+  {
+    const Value cos = ops::unsqueeze(rotary.cos, 1), sin = ops::unsqueeze(rotary.sin, 1);
+    Value new_q = rotated(e, variant, q_parts.rotary, cos, sin);
+    k_parts.rotary = rotated(e, variant, k_parts.rotary, cos, sin);
+    q_parts.rotary = std::move(new_q);
+  }
+  Value new_q = joined(e, q_parts.rotary, q_parts.rest);
+  Value new_k = joined(e, k_parts.rotary, k_parts.rest);
+  return {.q = std::move(new_q),
+          .k = std::move(new_k),
+          .held = {q_parts.rotary, q_parts.rest, k_parts.rotary, k_parts.rest}};
+}
+
+Applied apply(Eager& e, RotaryVariant variant, const Value& q, const Value& k, const Rotary& rotary) {
+  if (variant == RotaryVariant::kPartialByCaller)
+    return apply_by_caller(e, variant, q, k, rotary.cos.size(-1), rotary);
+  const Value cos = ops::unsqueeze(rotary.cos, 1), sin = ops::unsqueeze(rotary.sin, 1);
+  switch (variant) {
+    case RotaryVariant::kPartial:
+      return apply_to_part(e, variant, q, k, cos, sin);
+    case RotaryVariant::kInterleavedPartial:
+      return apply_interleaved_part(e, variant, q, k, cos, sin);
+    case RotaryVariant::kHalvesFloat:
+    case RotaryVariant::kInterleavedFloat:
+      return apply_in_float(e, variant, q, k, cos, sin);
+    default:
+      return apply_to_all(e, variant, q, k, cos, sin);
+  }
+}
+
+}  // namespace
+
+Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, const Value& hidden,
+                        const Value& positions, int64_t rotary_dim, std::string_view layer_type) {
+  const Eager::Module scope(e, name);
+  if (family.rotary == RotaryVariant::kComplex) return complex_rotary_embedding(e, positions, rotary_dim);
+  const std::string prefix = layer_type.empty() ? "" : fmt::format("{}_", layer_type);
+  Value frequencies = e.buffer(prefix + "inv_freq");
+  if (!frequencies) frequencies = ops::empty(e.recorder(), {rotary_dim / 2}, DType::kFloat32);
+  // freqs = position_ids[..., None].float() * inv_freq
+  Value column = ops::unsqueeze(ops::cast(positions, DType::kFloat32), -1);
+  const Value freqs = ops::mul(std::move(column), std::move(frequencies));
+  const Value both =
+      family.rotary == RotaryVariant::kInterleavedFloat ? interleaved(freqs) : ops::cat({freqs, freqs}, -1);
+  const Value cos = ops::mul(ops::unary(OpKind::kCos, both), 1.0);
+  const Value sin = ops::mul(ops::unary(OpKind::kSin, both), 1.0);
+  if (family.rotary == RotaryVariant::kHalvesFloat) return {.cos = cos, .sin = sin};
+  return {.cos = ops::cast(cos, hidden.dtype()), .sin = ops::cast(sin, hidden.dtype())};
+}
+
+Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin) {
+  return rotated(e, RotaryVariant::kHalves, x, cos, sin);
+}
+
+std::vector<Value> apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary) {
+  Applied applied = apply(e, family.rotary, q, k, rotary);
+  q = std::move(applied.q);
+  k = std::move(applied.k);
+  return std::move(applied.held);
 }
 
 }  // namespace plimsoll::pytorch

@@ -40,14 +40,11 @@ Value flash(const SdpaCall& call, const Value& q, const Value& k, const Value& v
   return out.size(3) == q.size(3) ? out : ops::slice(std::move(out), -1, 0, q.size(3));
 }
 
-// preprocess_mask: rows of the mask start at multiples of 16 elements.
+// preprocess_mask: the last dim of the mask is padded to a multiple of 8 elements.
 Value aligned_mask(Value mask, const Value& q, const Value& k) {
-  constexpr int64_t kAlignment = 16;
-  bool is_aligned = mask.layout().stride(-1) == 1;
-  for (int i = 0; i + 1 < mask.rank(); ++i)
-    is_aligned = is_aligned && mask.layout().stride(i) % kAlignment == 0;
-  if (!is_aligned) {
-    const int64_t length = mask.size(-1);
+  constexpr int64_t kAlignment = 8;
+  const int64_t length = mask.size(-1);
+  if (length % kAlignment != 0) {
     mask = ops::pad(std::move(mask), 0, kAlignment - length % kAlignment);
     mask = ops::slice(std::move(mask), -1, 0, length);
   }

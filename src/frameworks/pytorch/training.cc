@@ -88,7 +88,8 @@ class TrainingBuilder {
         parameters.push_back(make(Layout::contiguous(p.shape), p.is_float32 ? DType::kFloat32 : dtype,
                                   Category::kParameter, p.name));
       for (const BufferTensor& b : a_.buffers)
-        buffers_.push_back(make(Layout::contiguous(b.shape), buffer_dtype(b), Category::kBuffer, b.name));
+        buffers_.push_back(
+            make(Layout::contiguous(b.shape), buffer_dtype(b, dtype), Category::kBuffer, b.name));
       for (size_t i = 0; i < parameters.size(); ++i)
         for (const std::string& name : a_.parameters[i].tied_names)
           tied.push_back(
