@@ -1,10 +1,13 @@
 #include "cli/command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+
+#include "strategy/field_help.h"
 
 namespace plimsoll {
 namespace {
@@ -34,10 +37,37 @@ void add_argument(CLI::App& app, const Argument& argument) {
 CLI::App* add_command(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand(std::string(command.name()), std::string(command.summary()));
   for (const Argument& argument : command.arguments()) add_argument(*sub, argument);
-  const std::string details = command.details();
-  if (!details.empty()) sub->footer("\n" + details);
+  sub->footer(command.details());
   return sub;
 }
+
+// `plimsoll help`, `help COMMAND`, `help job [SECTION or FIELD]`.
+struct Help {
+  CLI::App* app = nullptr;
+  std::string topic, section;
+
+  explicit Help(CLI::App& parent)
+      : app(parent.add_subcommand("help", "Explains a command, or the job file's fields")) {
+    app->add_option("TOPIC", topic, "a command, or `job`")->type_name("");
+    app->add_option("SECTION", section,
+                    "with job: a section such as batch, or a field such as batch.sequence")
+        ->type_name("");
+    app->footer("");
+  }
+
+  Result<std::string> text(const CLI::App& parent, const std::vector<CLI::App*>& commands) const {
+    if (topic == "job") return job_fields_text(section);
+    if (!section.empty()) return fail({.message = fmt::format("help on {} has no sections", topic)});
+    if (topic.empty()) return parent.help();
+    std::vector<std::string> names;
+    for (CLI::App* command : commands) {
+      if (command->get_name() == topic) return command->help("plimsoll");
+      names.push_back(command->get_name());
+    }
+    return fail({.message = fmt::format("no command is called \"{}\"", topic),
+                 .expected = fmt::format("job, or one of {}", fmt::join(names, ", "))});
+  }
+};
 
 int report(const Error& error) {
   std::fputs(fmt::format("plimsoll: {}\n", error.to_text()).c_str(), stderr);
@@ -51,6 +81,7 @@ int parse_and_run(int argc, const char* const* argv, std::vector<std::unique_ptr
   app.require_subcommand(0, 1);
   std::vector<CLI::App*> subs;
   for (auto& command : commands) subs.push_back(add_command(app, *command));
+  const Help help(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -65,7 +96,9 @@ int parse_and_run(int argc, const char* const* argv, std::vector<std::unique_ptr
     const Result<int> code = commands[i]->run();
     return code ? *code : report(code.error());
   }
-  std::fputs(app.help().c_str(), stdout);
+  const Result<std::string> text = help.text(app, subs);
+  if (!text) return report(text.error());
+  std::fputs(text->c_str(), stdout);
   return kAnswered;
 }
 

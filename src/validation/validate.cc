@@ -1,7 +1,13 @@
 #include "validation/validate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 #include "allocator/lower_bound_heap.h"
 #include "base/data_dir.h"
@@ -51,17 +57,45 @@ Result<Program> program_of(const ReferenceRow& row) {
 
 namespace {
 
+// Bytes of each category right after the event.
+std::map<std::string, int64_t> categories_after(const Program& program, const MemoryTimeline& timeline,
+                                                size_t event) {
+  std::map<std::string, int64_t> bytes;
+  const std::vector<std::string_view> names = reference_categories(program, timeline);
+  for (size_t i = 0; i <= event && i < timeline.events.size(); ++i) {
+    const Storage& storage = program.storage(timeline.events[i].storage);
+    if (storage.tier != Tier::kGpu) continue;
+    const int64_t rounded = round_up(storage.bytes, Bytes{512}).value;
+    bytes[std::string(names[i])] += timeline.events[i].is_alloc ? rounded : -rounded;
+  }
+  return bytes;
+}
+
+// The reference names the phase of its peak; the first one by that name is meant.
 void compare_categories(const ReferenceRow& row, const Program& program, const MemoryTimeline& timeline,
                         RowComparison& out) {
   std::map<std::string, int64_t> predicted;
-  const std::vector<std::string_view> names = reference_categories(program, timeline);
-  for (const PhaseMemory& phase : timeline.phases) {
-    if (phase.phase != row.peak_phase || !phase.peak_event) continue;
-    for (const LiveStorage& s : live_at(timeline, *phase.peak_event))
-      predicted[std::string(names[s.born_event])] +=
-          round_up(program.storage(s.storage).bytes, Bytes{512}).value;
-  }
+  const auto phase = std::ranges::find(timeline.phases, row.peak_phase, &PhaseMemory::phase);
+  if (phase != timeline.phases.end() && phase->peak_event)
+    predicted = categories_after(program, timeline, *phase->peak_event);
   for (const auto& [name, bytes] : row.peak_categories) out.categories[name] = {bytes, predicted[name]};
+}
+
+void compare_phases(const ReferenceRow& row, const MemoryTimeline& timeline, RowComparison& out) {
+  for (const PhaseMemory& p : timeline.phases)
+    if (const auto measured = row.phase_peaks.find(p.phase); measured != row.phase_peaks.end())
+      out.phases.push_back({.phase = p.phase, .measured = measured->second, .predicted = p.live_peak.value});
+  for (const auto& [phase, measured] : row.phase_peaks)  // that the prediction lacks
+    if (std::ranges::find(out.phases, phase, &PhaseComparison::phase) == out.phases.end())
+      out.phases.push_back({.phase = phase, .measured = measured});
+}
+
+RowComparison compare_or_say_why(const ReferenceRow& row) {
+  try {
+    return compare(row);
+  } catch (const std::exception& e) {  // of libraries: one row must not stop the others
+    return {.row = &row, .unmapped = fmt::format("internal error: {}", e.what())};
+  }
 }
 
 }  // namespace
@@ -76,14 +110,28 @@ RowComparison compare(const ReferenceRow& row) {
   LowerBoundHeap heap;
   const MemoryTimeline timeline =
       simulate(*program, heap, {.keeps_events = true, .workspaces_in_heap = false});
-  for (const auto& [phase, measured] : row.phase_peaks) {
-    PhaseComparison c{.phase = phase, .measured = measured};
-    for (const PhaseMemory& p : timeline.phases)
-      if (p.phase == phase) c.predicted = p.live_peak.value;
-    out.phases.push_back(std::move(c));
-  }
+  compare_phases(row, timeline, out);
   compare_categories(row, *program, timeline, out);
   return out;
+}
+
+std::vector<RowComparison> compare_all(const std::vector<ReferenceRow>& rows, int threads,
+                                       const std::function<void(size_t)>& on_done) {
+  std::vector<RowComparison> comparisons(rows.size());
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  size_t done = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < rows.size(); i = next++) {
+      comparisons[i] = compare_or_say_why(rows[i]);
+      const std::lock_guard lock(mutex);
+      on_done(++done);
+    }
+  };
+  std::vector<std::jthread> workers;
+  for (int t = 1; t < threads; ++t) workers.emplace_back(work);
+  work();
+  return comparisons;
 }
 
 }  // namespace plimsoll

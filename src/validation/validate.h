@@ -2,6 +2,9 @@
 // peak.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "program/program.h"
 #include "validation/reference_row.h"
 
@@ -14,16 +17,22 @@ struct PhaseComparison {
 };
 struct RowComparison {
   const ReferenceRow* row = nullptr;
-  std::string unmapped;  // the reason; empty: mapped
-  std::vector<PhaseComparison> phases;
+  std::string unmapped;                                           // the reason; empty: mapped
+  std::vector<PhaseComparison> phases;                            // in the order in which they run
   std::map<std::string, std::pair<int64_t, int64_t>> categories;  // measured, predicted
-  bool is_exact() const;                                          // all phase peaks equal to the byte
+  bool is_mapped() const { return unmapped.empty(); }
+  bool is_exact() const;  // all phase peaks equal to the byte
   bool has_equal_categories() const;
-  double worst_error() const;  // largest relative error of its phases
+  double worst_error() const;  // largest relative error of its phases, without sign
 };
 
 RowComparison compare(const ReferenceRow& row);
 // The complete program of a row's job, and its resolved form.
 Result<Program> program_of(const ReferenceRow& row);
+
+// All rows, `threads` at a time; the comparisons are in the rows' order. `on_done(n)` is told how many are
+// done, from any thread, one call at a time.
+std::vector<RowComparison> compare_all(const std::vector<ReferenceRow>& rows, int threads,
+                                       const std::function<void(size_t)>& on_done);
 
 }  // namespace plimsoll
