@@ -47,7 +47,8 @@ class ValidateCommand final : public Command {
       PLIMSOLL_TRY(read, read_reference_rows(file));
       std::ranges::move(read, std::back_inserter(rows));
     }
-    const Accuracy accuracy(compare_all(rows, threads, [&](size_t done) { show_progress(done, rows.size()); }));
+    const Accuracy accuracy(
+        compare_all(rows, threads, [&](size_t done) { show_progress(done, rows.size()); }));
     const std::string text = as_json_ ? accuracy.to_json() : accuracy.to_text(shows_phases_);
     std::fputs(text.c_str(), stdout);
     return kAnswered;

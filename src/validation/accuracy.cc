@@ -22,7 +22,7 @@ AccuracySummary summarize(const std::vector<RowComparison>& comparisons, const s
   AccuracySummary s{.name = family};
   std::vector<double> errors;
   for (const RowComparison& c : comparisons) {
-    if (!family.empty() && c.row->family != family) continue;
+    if (!family.empty() && c.family != family) continue;
     ++s.rows;
     if (!c.is_mapped()) continue;
     ++s.mapped;
@@ -103,7 +103,7 @@ std::string summary_text(const AccuracySummary& all, const std::vector<AccuracyS
 
 Accuracy::Accuracy(std::vector<RowComparison> comparisons) : comparisons_(std::move(comparisons)) {
   std::set<std::string> names;
-  for (const RowComparison& c : comparisons_) names.insert(c.row->family);
+  for (const RowComparison& c : comparisons_) names.insert(c.family);
   for (const std::string& name : names)
     if (!name.empty()) families_.push_back(summarize(comparisons_, name));
   summary_ = summarize(comparisons_, "");

@@ -59,14 +59,15 @@ std::string Accuracy::to_json() const {
   Json json;
   json["schema"] = "plimsoll.validate/1";
   json["summary"] = summary_json(summary_);
-  Json& families = json["families"] = Json::array();
-  for (const AccuracySummary& s : families_) families.push_back(summary_json(s));
-  Json& rows = json["rows"] = Json::array();
-  Json& categories = json["categories"] = Json::array();
+  Json families = Json::array(), rows = Json::array(), categories = Json::array();
+  for (const AccuracySummary& f : families_) families.push_back(summary_json(f));
   for (const RowComparison& c : comparisons_) {
     add_rows(rows, c);
     add_categories(categories, c);
   }
+  json["families"] = std::move(families);
+  json["rows"] = std::move(rows);
+  json["categories"] = std::move(categories);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -45,6 +45,12 @@ Result<Architecture> architecture_of(const ReferenceRow& row) {
   return read_model(row.job.model.name, data_dir(), {.layers = row.job.model.layers});
 }
 
+std::string family_of(const ReferenceRow& row) {
+  if (!row.family.empty()) return row.family;
+  const Result<Architecture> architecture = architecture_of(row);
+  return architecture ? architecture->family : "";
+}
+
 }  // namespace
 
 Result<Program> program_of(const ReferenceRow& row) {
@@ -94,14 +100,14 @@ RowComparison compare_or_say_why(const ReferenceRow& row) {
   try {
     return compare(row);
   } catch (const std::exception& e) {  // of libraries: one row must not stop the others
-    return {.row = &row, .unmapped = fmt::format("internal error: {}", e.what())};
+    return {.row = &row, .family = row.family, .unmapped = fmt::format("internal error: {}", e.what())};
   }
 }
 
 }  // namespace
 
 RowComparison compare(const ReferenceRow& row) {
-  RowComparison out{.row = &row};
+  RowComparison out{.row = &row, .family = family_of(row)};
   const Result<Program> program = program_of(row);
   if (!program) {
     out.unmapped = program.error().message;

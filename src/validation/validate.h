@@ -17,6 +17,7 @@ struct PhaseComparison {
 };
 struct RowComparison {
   const ReferenceRow* row = nullptr;
+  std::string family;
   std::string unmapped;                                           // the reason; empty: mapped
   std::vector<PhaseComparison> phases;                            // in the order in which they run
   std::map<std::string, std::pair<int64_t, int64_t>> categories;  // measured, predicted
