@@ -29,7 +29,7 @@ std::set<std::string> known_residuals() {
   return ids;
 }
 
-// Every traced run is predicted to the byte in every phase, but for those listed with their reason. A listed
+// Every traced run is predicted to the byte in every phase, but for those listed with their reason.
 TEST(Ledger, TracedRunsAreExactInEveryPhase) {
   const Result<std::vector<ReferenceRow>> rows = read_reference_rows(kLedger / "reference_traces.csv");
   ASSERT_TRUE(rows) << rows.error().to_text();
