@@ -85,6 +85,10 @@ struct DdpSettings {
   bool operator==(const DdpSettings&) const = default;
 };
 
+// Where the model is before fully_shard. kMeta: built on the meta device, and only the shards get memory
+// (to_empty). kDevice: the whole model is on every GPU first.
+enum class ModelLoad { kMeta, kDevice };
+
 // fully_shard on each block, then on the root. An empty dtype is None: keep the tensors' own.
 struct Fsdp2Settings {
   std::optional<DType> param_dtype = DType::kBFloat16;  // gathered and computed in
@@ -94,10 +98,11 @@ struct Fsdp2Settings {
   bool reshard_after_forward = true;
   std::optional<bool>
       root_reshard_after_forward;  // empty: false, the root stays gathered; resolved: always there
-  bool split_head = false;         // embedding and head are units of their own
-  int64_t replicate = 1;           // HSDP: mesh (replicate, data / replicate)
-  bool cpu_offload = false;        // CPUOffloadPolicy: shards, gradients, states on the host
-  bool pin_memory = true;          // of the offloaded shards
+  ModelLoad load = ModelLoad::kMeta;
+  bool split_head = false;   // embedding and head are units of their own
+  int64_t replicate = 1;     // HSDP: mesh (replicate, data / replicate)
+  bool cpu_offload = false;  // CPUOffloadPolicy: shards, gradients, states on the host
+  bool pin_memory = true;    // of the offloaded shards
 
   bool operator==(const Fsdp2Settings&) const = default;
 };

@@ -173,6 +173,12 @@ Fields fsdp2_sharding_fields() {
                .default_text = "false",
                .reason = "PyTorch keeps the root gathered"},
               at(&Job::fsdp2, &Fsdp2Settings::root_reshard_after_forward)),
+      choice<ModelLoad>(
+          {.path = "fsdp2.load",
+           .help = "meta: built on the meta device, only the shards get memory; device: the whole model "
+                   "is on every GPU before it is sharded",
+           .reason = "as PyTorch's guide to fully_shard does it"},
+          at(&Job::fsdp2, &Fsdp2Settings::load)),
       boolean({.path = "fsdp2.split_head",
                .help = "embedding and head are sharded as units of their own",
                .reason = "fully_shard on blocks and root only"},

@@ -52,6 +52,8 @@ constexpr EnumName<LossKind> kLosses[] = {{LossKind::kFullLogits, "full"},
 constexpr EnumName<ZeroGrad> kZeroGrads[] = {
     {ZeroGrad::kSetToNone, "set-to-none"}, {ZeroGrad::kZeros, "zeros"}, {ZeroGrad::kNever, "never"}};
 
+constexpr EnumName<ModelLoad> kModelLoads[] = {{ModelLoad::kMeta, "meta"}, {ModelLoad::kDevice, "device"}};
+
 constexpr EnumName<UseCache> kUseCaches[] = {
     {UseCache::kFalse, "false"}, {UseCache::kTrue, "true"}, {UseCache::kConfig, "config"}};
 
@@ -128,6 +130,10 @@ std::span<const EnumName<LossKind>> enum_names() {
 template <>
 std::span<const EnumName<ZeroGrad>> enum_names() {
   return kZeroGrads;
+}
+template <>
+std::span<const EnumName<ModelLoad>> enum_names() {
+  return kModelLoads;
 }
 template <>
 std::span<const EnumName<UseCache>> enum_names() {

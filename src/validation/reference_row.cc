@@ -142,6 +142,7 @@ class RowReader {
     fsdp2.reshard_after_forward = cell("reshard") != "False";
     if (cell("root_reshard") == "True") fsdp2.root_reshard_after_forward = true;
     if (cell("root_reshard") == "False") fsdp2.root_reshard_after_forward = false;
+    fsdp2.load = ModelLoad::kDevice;  // the traced jobs build the model on the device
     fsdp2.split_head = cell("fsdp_split_head") == "True";
     fsdp2.replicate = number(cell("replicate"), 1);
   }

@@ -18,6 +18,9 @@ class ParallelEngine : public GradientSink, public UnitHooks {
   virtual DType compute_dtype() const = 0;
   // In the load phase: takes over the loaded model, whose parameters are in registration order.
   virtual void take_over(std::vector<Value> parameters, std::vector<Value> buffers) = 0;
+  // The same where the model was built on the meta device: no parameter has memory yet. REQUIRES
+  // job.fsdp2.load is kMeta.
+  virtual void take_over_meta(const std::vector<Layout>& /*layouts*/) {}
   // Marks the regions of a forward program that are units.
   virtual void mark_units(Program& /*forward*/) {}
   // What stands for parameter i in a forward pass.

@@ -58,6 +58,12 @@ class Fsdp2 : public ParallelEngine {
     shard(groups_[0], full);
   }
 
+  void take_over_meta(const std::vector<Layout>& layouts) override {
+    parameters_.resize(layouts.size());
+    for (size_t g = 1; g <= groups_.size(); ++g)
+      for (size_t i : groups_[g % groups_.size()].members) parameters_[i] = sharded(i, layouts[i]);
+  }
+
   void mark_units(Program& forward) override {
     group_of_region_.assign(forward.regions.size(), 0);
     size_t block = 0;
@@ -177,13 +183,13 @@ class Fsdp2 : public ParallelEngine {
   // ---- load ----
 
   void shard(const Group& g, std::vector<Value>& full) {
-    for (size_t i : g.members) parameters_[i] = sharded(i, full[i]);
+    for (size_t i : g.members) parameters_[i] = sharded(i, full[i].layout());
     for (size_t i : g.members) full[i].reset();
   }
 
-  ShardedParameter sharded(size_t i, const Value& full) {
-    ShardedParameter p{.layout = full.layout()};
-    std::vector<int64_t> sizes(full.layout().shape().begin(), full.layout().shape().end());
+  ShardedParameter sharded(size_t i, const Layout& full) {
+    ShardedParameter p{.layout = full};
+    std::vector<int64_t> sizes(full.shape().begin(), full.shape().end());
     sizes[0] = divide_up(sizes[0], ranks());
     p.padded = saturating_multiply(Layout::contiguous(sizes).elements(), ranks());
     const ModuleId owner = r_.program().module(a_.parameters[i].name);
@@ -194,7 +200,7 @@ class Fsdp2 : public ParallelEngine {
     }
     if (job_.fsdp2.cpu_offload)
       p.shard = to_host(std::move(p.shard), Category::kParameter, job_.fsdp2.pin_memory);
-    p.unsharded = r_.persistent(full.layout(), compute_, Category::kUnshardedParameter, owner, trainable_[i]);
+    p.unsharded = r_.persistent(full, compute_, Category::kUnshardedParameter, owner, trainable_[i]);
     r_.program().storages[p.unsharded.info().storage.value].bytes = Bytes{p.padded} * bytes_of(compute_);
     return p;
   }

@@ -82,30 +82,57 @@ class TrainingBuilder {
   void load() {
     section("load", "load", [&] {
       const With<bool> no_grad(r_.is_grad_enabled, false);
-      const DType dtype = parameter_dtype(job_.precision);
-      std::vector<Value> parameters, tied;
-      for (const ParameterTensor& p : full_.parameters)
-        parameters.push_back(make(Layout::contiguous(p.shape), p.is_float32 ? DType::kFloat32 : dtype,
-                                  Category::kParameter, p.name));
-      for (const BufferTensor& b : a_.buffers)
-        buffers_.push_back(
-            make(Layout::contiguous(b.shape), buffer_dtype(b, dtype), Category::kBuffer, b.name));
-      for (size_t i = 0; i < parameters.size(); ++i)
-        for (const std::string& name : a_.parameters[i].tied_names)
-          tied.push_back(
-              make(Layout::contiguous(full_.parameters[i].shape), dtype, Category::kParameter, name));
-      tied.clear();
-      if (job_.mesh.tensor > 1) distribute(parameters);
-      for (size_t i = 0; i < parameters.size(); ++i) {
-        program_.tensors[parameters[i].id().value].requires_grad = trainable_[i];
-        program_.parameters.push_back(parameters[i].id());
+      if (is_built_on_meta()) {
+        load_shards();
+      } else {
+        load_model();
       }
-      engine_->take_over(std::move(parameters), buffers_);
       const Layout tokens = Layout::contiguous({job_.batch.micro_batch, job_.batch.sequence});
       inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "input_ids"));
       inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "labels"));
       if (forward_.mask) inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "attention_mask"));
     });
+  }
+
+  bool is_built_on_meta() const {
+    return job_.engine == DataParallelEngine::kFsdp2 && job_.fsdp2.load == ModelLoad::kMeta;
+  }
+
+  // Built on the meta device: to_empty gives memory to the shards and buffers only.
+  void load_shards() {
+    std::vector<Layout> layouts;
+    for (const ParameterTensor& p : a_.parameters) layouts.push_back(Layout::contiguous(p.shape));
+    engine_->take_over_meta(layouts);
+    make_buffers();
+    for (size_t i = 0; i < layouts.size(); ++i)
+      program_.parameters.push_back(engine_->compute_parameter(i).id());
+  }
+
+  void make_buffers() {
+    const DType dtype = parameter_dtype(job_.precision);
+    for (const BufferTensor& b : a_.buffers)
+      buffers_.push_back(
+          make(Layout::contiguous(b.shape), buffer_dtype(b, dtype), Category::kBuffer, b.name));
+  }
+
+  void load_model() {
+    const DType dtype = parameter_dtype(job_.precision);
+    std::vector<Value> parameters, tied;
+    for (const ParameterTensor& p : full_.parameters)
+      parameters.push_back(make(Layout::contiguous(p.shape), p.is_float32 ? DType::kFloat32 : dtype,
+                                Category::kParameter, p.name));
+    make_buffers();
+    for (size_t i = 0; i < parameters.size(); ++i)
+      for (const std::string& name : a_.parameters[i].tied_names)
+        tied.push_back(
+            make(Layout::contiguous(full_.parameters[i].shape), dtype, Category::kParameter, name));
+    tied.clear();
+    if (job_.mesh.tensor > 1) distribute(parameters);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      program_.tensors[parameters[i].id().value].requires_grad = trainable_[i];
+      program_.parameters.push_back(parameters[i].id());
+    }
+    engine_->take_over(std::move(parameters), buffers_);
   }
 
   // parallelize_module: each split parameter gives way to the rank's part. Rows of a row-wise weight are not
