@@ -55,8 +55,10 @@ Heads fused_projection(Eager& e, const Attention& spec, const Value& hidden) {
   return heads;
 }
 
-// DynamicLayer.update: joins with what was kept so far, which is nothing.
-void update_cache(std::vector<Value>& cache, Heads& heads) {
+// DynamicLayer.update: joins with what was kept so far, which is nothing. A sliding layer keeps its window's
+// length as a tensor.
+void update_cache(std::vector<Value>& cache, const Attention& spec, Heads& heads) {
+  if (spec.window) cache.push_back(ops::full(heads.k.recorder(), {}, DType::kInt64));
   heads.k = ops::cat({heads.k}, -2);
   heads.v = ops::cat({heads.v}, -2);
   cache.push_back(heads.k);
@@ -81,7 +83,7 @@ Attended decoder_attention(Eager& e, const LayerCall& call, const Value& hidden)
                                   : separate_projections(e, call.family, spec, hidden);
   std::vector<Value> held;
   if (spec.rotary_dim > 0) held = apply_rotary(e, call.family, heads.q, heads.k, call.rotary);
-  if (call.cache) update_cache(*call.cache, heads);
+  if (call.cache) update_cache(*call.cache, spec, heads);
   Attended out = attention_interface(e, core, heads.q, heads.k, heads.v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {hidden.size(0), hidden.size(1), -1}));
   out.output = e.linear(call.family.attention_output, out.output);

@@ -54,6 +54,13 @@ Value Eager::find(const std::unordered_map<std::string, Value>& table, std::stri
 Value Eager::parameter(std::string_view name) const { return find(parameters_, name); }
 Value Eager::buffer(std::string_view name) const { return find(buffers_, name); }
 
+Value Eager::made_once(std::string_view name, const Layout& layout, DType dtype) {
+  const Module scope(*this, name);
+  const Value value = recorder_.persistent(layout, dtype, Category::kActivation, recorder_.module);
+  made_once_ids_.push_back(value.id());
+  return value;
+}
+
 Value Eager::linear(std::string_view module, const Value& x) {
   const Module scope(*this, module);
   Value weight = parameter("weight");

@@ -75,6 +75,9 @@ class Eager {
   // there is none.
   Value parameter(std::string_view name) const;
   Value buffer(std::string_view name) const;
+  // A tensor that the module at the current path makes in its first forward and keeps.
+  Value made_once(std::string_view name, const Layout& layout, DType dtype);
+  const std::vector<TensorId>& made_once_ids() const { return made_once_ids_; }
   const std::vector<TensorId>& buffer_ids() const { return buffer_ids_; }  // as architecture.buffers
   double dropout_probability(double configured) const { return is_training() ? configured : 0; }
 
@@ -114,7 +117,7 @@ class Eager {
   std::string path_;
   std::unordered_map<std::string, Value> parameters_;
   std::unordered_map<std::string, Value> buffers_;
-  std::vector<TensorId> buffer_ids_;
+  std::vector<TensorId> buffer_ids_, made_once_ids_;
   std::unordered_map<uint32_t, Value> cache_;  // by parameter: its copy in the autocast dtype
 };
 

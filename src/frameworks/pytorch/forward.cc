@@ -51,6 +51,7 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
 
     ModelOutput output = write_model(eager, family, job, {.ids = ids, .labels = labels, .mask = mask});
     eager.clear_autocast_cache();
+    forward.made_once = eager.made_once_ids();
     Value loss = output.loss;
     if (options.is_training) loss = scaled_loss(job, std::move(loss), scale, forward);
     forward.loss = loss.id();

@@ -12,6 +12,7 @@ struct ForwardProgram {
   Program program;
   TensorId loss;                       // scaled as the training loop does before backward()
   std::vector<TensorId> buffers;       // as Architecture::buffers
+  std::vector<TensorId> made_once;     // what the first forward makes and later ones find, by module
   TensorId ids, labels;                // inputs, int64 [b, s]
   std::optional<TensorId> mask;        // attention mask of ones, int64 [b, s]
   std::optional<TensorId> scale;       // of the GradScaler, fp32

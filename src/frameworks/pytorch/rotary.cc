@@ -6,6 +6,34 @@
 namespace plimsoll::pytorch {
 namespace {
 
+// torch.max(position_ids) + 1
+Value length_of(const Value& given_positions) {
+  Value positions = given_positions;
+  const Layout scalar = Layout::contiguous(std::initializer_list<int64_t>{});
+  const uint32_t every_dim = (1U << static_cast<unsigned>(positions.rank())) - 1;
+  Value last = positions.recorder().emit(OpKind::kMax, {&positions}, {scalar, DType::kInt64},
+                                         DimAttr{.mask = every_dim});
+  return ops::add(std::move(last), 1.0);
+}
+
+// dynamic_rope_update: longrope has two sets of frequencies and writes the chosen one into the buffer;
+// dynamic compares the length with two limits (new frequencies beyond them replace a buffer of that size).
+void update_frequencies(Eager& e, const Value& frequencies, const Value& positions,
+                        const std::string& prefix) {
+  const std::string& type = e.architecture().rope_type;
+  if (type != "longrope" && type != "dynamic") return;
+  const Value length = length_of(positions);
+  Value is_longer = ops::compare(length);
+  if (type == "dynamic") {
+    is_longer = ops::compare(length);
+    return;
+  }
+  Value longer = e.made_once(prefix + "long_inv_freq", frequencies.layout(), frequencies.dtype());
+  const Value chosen =
+      ops::where(std::move(is_longer), std::move(longer), e.buffer(prefix + "original_inv_freq"));
+  ops::copy_(frequencies, chosen);
+}
+
 // repeat_interleave(x, 2, dim=-1)
 Value interleaved(const Value& x) {
   std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
@@ -158,6 +186,7 @@ Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, c
   const std::string prefix = layer_type.empty() ? "" : fmt::format("{}_", layer_type);
   Value frequencies = e.buffer(prefix + "inv_freq");
   if (!frequencies) frequencies = ops::empty(e.recorder(), {rotary_dim / 2}, DType::kFloat32);
+  update_frequencies(e, frequencies, positions, prefix);
   // freqs = position_ids[..., None].float() * inv_freq
   Value column = ops::unsqueeze(ops::cast(positions, DType::kFloat32), -1);
   const Value freqs = ops::mul(std::move(column), std::move(frequencies));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -161,6 +162,16 @@ class TrainingBuilder {
     autograd.bind(forward.ids, inputs_[0]);
     autograd.bind(forward.labels, inputs_[1]);
     if (forward.mask) autograd.bind(*forward.mask, inputs_[2]);
+    for (TensorId t : forward.made_once) autograd.bind(t, made_once(forward.program, t));
+  }
+
+  // The first forward makes it; it counts among what that leaves behind.
+  Value made_once(const Program& forward, TensorId t) {
+    const std::string& name = forward.module_name(forward.storage_of(t).owner);
+    Value& value = made_once_[name];
+    const TensorInfo& info = forward.tensor(t);
+    if (!value) value = make(info.layout, info.dtype, Category::kActivation, name);
+    return value;
   }
 
   Result<void> steps() {
@@ -237,6 +248,7 @@ class TrainingBuilder {
   std::optional<OptimizerStep> optimizer_step_;
   std::vector<bool> trainable_;
   std::vector<Value> buffers_, inputs_, held_outputs_;
+  std::map<std::string, Value> made_once_;
 };
 
 }  // namespace
