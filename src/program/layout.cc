@@ -140,6 +140,10 @@ Layout Layout::sliced(int dim, int64_t length, int64_t step) const {
 Layout Layout::expanded(std::span<const int64_t> target) const {
   Layout result;
   result.rank = static_cast<int8_t>(target.size());
+  if (rank == 0) {  // inferExpandGeometry: no dim has a stride
+    for (size_t i = 0; i < target.size(); ++i) result.sizes[i] = std::max<int64_t>(target[i], 1);
+    return result;
+  }
   const int added = result.rank - rank;
   for (int i = result.rank - 1; i >= 0; --i) {
     const auto to = static_cast<size_t>(i);

@@ -51,8 +51,12 @@ std::vector<std::string_view> reference_categories(const Program& program, const
   std::vector<bool> is_live(program.storages.size());
   const auto settle = [&](size_t event, bool outlives) {
     const MemoryEvent& e = timeline.events[event];
-    const std::string_view stated = stated_category(program.storage(e.storage).category);
-    categories[event] = stated.empty() ? temporary_of(timeline.phases[e.phase].phase, outlives) : stated;
+    const std::string_view phase = timeline.phases[e.phase].phase;
+    const Category category = program.storage(e.storage).category;
+    std::string_view name = stated_category(category);
+    // The reference knows states of optimizers; a loss scale is to it what a forward left behind.
+    if (category == Category::kOptimizerState && phase.starts_with("fwd")) name = "";
+    categories[event] = name.empty() ? temporary_of(phase, outlives) : name;
   };
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     const MemoryEvent& e = timeline.events[i];

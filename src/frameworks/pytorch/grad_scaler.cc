@@ -5,8 +5,8 @@
 namespace plimsoll::pytorch {
 
 void GradScaler::make() {
-  // Made in the first forward, they count among what it leaves behind.
-  const With<Category> category(r_.category, Category::kActivation);
+  const With<Category> category(r_.category, Category::kOptimizerState);
+  const With<ModuleId> module(r_.module, r_.program().module("grad_scaler"));
   scale_ = ops::full(r_, {}, DType::kFloat32);
   growth_tracker_ = ops::full(r_, {}, DType::kInt32);
 }

@@ -28,25 +28,49 @@ class TrainingBuilder {
         options_(options),
         r_(program_, Recorder::Mode::kComplete) {}
 
+  // The passes, in order. Those over the forward program decide, those over the complete one write.
   Result<Program> build() {
     program_.is_complete = true;
     PLIMSOLL_CHECK(choose_trainable());
     engine_ = make_engine();
     PLIMSOLL_TRY(optimizer_step, OptimizerStep::make(r_, a_, job_));
     optimizer_step_.emplace(std::move(optimizer_step));
-    PLIMSOLL_TRY(forward,
-                 record_forward(a_, job_, trainable_, {.parameter_dtype = engine_->compute_dtype()}));
-    forward_ = std::move(forward);
-    PLIMSOLL_CHECK(mark_recompute(forward_.program, job_.recompute));
-    engine_->mark_units(forward_.program);
-    load();
-    PLIMSOLL_CHECK(steps());
-    if (job_.loop.has_evaluation) PLIMSOLL_CHECK(evaluate());
+
+    PLIMSOLL_CHECK(run("forward", forward_.program, [&] { return record(forward_, true); }));
+    PLIMSOLL_CHECK(
+        run("recompute", forward_.program, [&] { return mark_recompute(forward_.program, job_.recompute); }));
+    PLIMSOLL_CHECK(run("units", forward_.program, [&] { return mark_units(forward_); }));
+    PLIMSOLL_CHECK(run("load", program_, [&] { return load(); }));
+    for (int iteration = 1; iteration <= 2; ++iteration) {
+      for (int64_t microbatch = 1; microbatch <= job_.batch.accumulation; ++microbatch)
+        PLIMSOLL_CHECK(run("differentiate", program_, [&] { return micro_step(iteration, microbatch); }));
+      PLIMSOLL_CHECK(run("optimizer", program_, [&] { return step(iteration); }));
+    }
+    if (job_.loop.has_evaluation) PLIMSOLL_CHECK(run("evaluation", program_, [&] { return evaluate(); }));
     r_.finish();
+    PLIMSOLL_CHECK(passes().check(program_));
     return std::move(program_);
   }
 
  private:
+  PassList& passes() { return options_.passes ? *options_.passes : own_passes_; }
+  template <typename Pass>
+  Result<void> run(std::string_view name, Program& program, Pass&& pass) {
+    return passes().run(name, program, std::forward<Pass>(pass));
+  }
+
+  Result<void> record(ForwardProgram& forward, bool is_training) {
+    PLIMSOLL_TRY(recorded,
+                 record_forward(a_, job_, trainable_,
+                                {.parameter_dtype = engine_->compute_dtype(), .is_training = is_training}));
+    forward = std::move(recorded);
+    return {};
+  }
+  Result<void> mark_units(ForwardProgram& forward) {
+    engine_->mark_units(forward.program);
+    return {};
+  }
+
   std::unique_ptr<ParallelEngine> make_engine() {
     if (job_.engine == DataParallelEngine::kFsdp2) return make_fsdp2(r_, a_, job_, trainable_);
     if (job_.engine == DataParallelEngine::kDdp) return make_ddp(r_, job_);
@@ -80,7 +104,7 @@ class TrainingBuilder {
   }
 
   // Parameters in the order in which the modules make them, then what is tied is let go, then the inputs.
-  void load() {
+  Result<void> load() {
     section("load", "load", [&] {
       const With<bool> no_grad(r_.is_grad_enabled, false);
       if (is_built_on_meta()) {
@@ -93,6 +117,7 @@ class TrainingBuilder {
       inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "labels"));
       if (forward_.mask) inputs_.push_back(make(tokens, DType::kInt64, Category::kInput, "attention_mask"));
     });
+    return {};
   }
 
   bool is_built_on_meta() const {
@@ -174,21 +199,18 @@ class TrainingBuilder {
     return value;
   }
 
-  Result<void> steps() {
-    for (int iteration = 1; iteration <= 2; ++iteration) {
-      for (int64_t g = 1; g <= job_.batch.accumulation; ++g) {
-        const std::string suffix =
-            job_.batch.accumulation == 1 ? fmt::format("{}", iteration) : fmt::format("{}.{}", iteration, g);
-        PLIMSOLL_CHECK(micro_step(suffix, g == job_.batch.accumulation || !job_.loop.no_sync));
-      }
-      section("step", fmt::format("step{}", iteration),
-              [&] { optimizer_step_->write(engine_->trained_tensors()); });
-      section("zero", fmt::format("zero{}", iteration), [&] { zero(); });
-    }
+  Result<void> step(int iteration) {
+    section("step", fmt::format("step{}", iteration),
+            [&] { optimizer_step_->write(engine_->trained_tensors()); });
+    section("zero", fmt::format("zero{}", iteration), [&] { zero(); });
     return {};
   }
 
-  Result<void> micro_step(const std::string& suffix, bool communicates) {
+  Result<void> micro_step(int iteration, int64_t microbatch) {
+    const bool is_last = microbatch == job_.batch.accumulation;
+    const bool communicates = is_last || !job_.loop.no_sync;
+    const std::string suffix = job_.batch.accumulation == 1 ? fmt::format("{}", iteration)
+                                                            : fmt::format("{}.{}", iteration, microbatch);
     Autograd autograd(r_, forward_.program, *engine_, engine_.get(),
                       {.sums_in_place = options_.sums_in_place});
     Value loss;
@@ -222,10 +244,9 @@ class TrainingBuilder {
   }
 
   Result<void> evaluate() {
-    PLIMSOLL_TRY(forward,
-                 record_forward(a_, job_, trainable_,
-                                {.parameter_dtype = engine_->compute_dtype(), .is_training = false}));
-    engine_->mark_units(forward.program);
+    ForwardProgram forward;
+    PLIMSOLL_CHECK(record(forward, false));
+    PLIMSOLL_CHECK(mark_units(forward));
     section("release", program_.schedule.back().phase, [&] { held_outputs_.clear(); });
     section("evaluation", "eval", [&] {
       Autograd autograd(r_, forward.program, *engine_, engine_.get(), {});
@@ -241,6 +262,7 @@ class TrainingBuilder {
   const Architecture a_;  // what one rank of the tensor-parallel group holds
   const ResolvedJob& job_;
   const TrainingOptions options_;
+  PassList own_passes_;
   Program program_;
   Recorder r_;
   ForwardProgram forward_;

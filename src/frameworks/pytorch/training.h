@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "model/architecture.h"
+#include "program/passes/pass_list.h"
 #include "program/program.h"
 #include "strategy/job.h"
 
@@ -11,6 +12,8 @@ namespace plimsoll::pytorch {
 
 struct TrainingOptions {
   bool sums_in_place = true;  // false: gradients that meet are summed as under a tracing mode (autograd.h)
+  PassList* passes =
+      nullptr;  // takes the records of the passes and decides on verification; null: nobody does
 };
 
 // Phases are named as the training loop goes: "load", "fwd1", "bwd1" ("fwd1.2" with several micro-batches),
