@@ -55,36 +55,39 @@ Heads fused_projection(Eager& e, const Attention& spec, const Value& hidden) {
   return heads;
 }
 
-// DynamicLayer.update: joins with what was kept so far, which is nothing. A sliding layer keeps its window's
-// length as a tensor.
-void update_cache(std::vector<Value>& cache, const Attention& spec, Heads& heads) {
-  if (spec.window) cache.push_back(ops::full(heads.k.recorder(), {}, DType::kInt64));
-  heads.k = ops::cat({heads.k}, -2);
-  heads.v = ops::cat({heads.v}, -2);
-  cache.push_back(heads.k);
-  cache.push_back(heads.v);
+}  // namespace
+
+void update_cache(const LayerCall& call, Value& k, Value& v) {
+  if (!call.cache) return;
+  std::vector<Value>& cache = *call.cache;
+  if (is_local(call.layer.attention)) cache.push_back(ops::full(k.recorder(), {}, DType::kInt64));
+  k = ops::cat({k}, -2);
+  v = ops::cat({v}, -2);
+  cache.push_back(k);
+  cache.push_back(v);
 }
 
-}  // namespace
+AttentionCall attention_call(const Eager& e, const LayerCall& call) {
+  return {.implementation = call.job.attention,
+          .backend = call.job.sdpa_backend,
+          .is_causal = call.layer.attention.is_causal,
+          .dropout = e.dropout_probability(e.architecture().attention_dropout),
+          .softcap = call.layer.attention.score_softcap};
+}
 
 Attended decoder_attention(Eager& e, const LayerCall& call, const Value& hidden) {
   const Eager::Module scope(e, "self_attn");
   const Architecture& a = e.architecture();
   const Attention& spec = call.layer.attention;
-  const AttentionCall core{.implementation = call.job.attention,
-                           .backend = call.job.sdpa_backend,
-                           .is_causal = spec.is_causal,
-                           .dropout = e.dropout_probability(a.attention_dropout),
-                           .softcap = spec.score_softcap};
-  if (spec.latent)
-    return {.output = latent_attention(e, call.family, spec, core, hidden, call.rotary, call.mask),
-            .weights = {}};
+  const AttentionCall core = attention_call(e, call);
+  if (spec.latent) return latent_attention(e, call, hidden);
   Heads heads = spec.is_fused_qkv ? fused_projection(e, spec, hidden)
                                   : separate_projections(e, call.family, spec, hidden);
   std::vector<Value> held;
   if (spec.rotary_dim > 0) held = apply_rotary(e, call.family, heads.q, heads.k, call.rotary);
-  if (call.cache) update_cache(*call.cache, spec, heads);
-  Attended out = attention_interface(e, core, heads.q, heads.k, heads.v, call.mask);
+  update_cache(call, heads.k, heads.v);
+  Attended out = spec.has_sinks ? attention_with_sinks(e, core, heads.q, heads.k, heads.v, call.mask)
+                                : attention_interface(e, core, heads.q, heads.k, heads.v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {hidden.size(0), hidden.size(1), -1}));
   out.output = e.linear(call.family.attention_output, out.output);
   if (call.family.dropouts.is_inside)

@@ -190,8 +190,9 @@ Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, c
   // freqs = position_ids[..., None].float() * inv_freq
   Value column = ops::unsqueeze(ops::cast(positions, DType::kFloat32), -1);
   const Value freqs = ops::mul(std::move(column), std::move(frequencies));
-  const Value both =
-      family.rotary == RotaryVariant::kInterleavedFloat ? interleaved(freqs) : ops::cat({freqs, freqs}, -1);
+  const Value both = family.rotary == RotaryVariant::kHalfTable          ? freqs
+                     : family.rotary == RotaryVariant::kInterleavedFloat ? interleaved(freqs)
+                                                                         : ops::cat({freqs, freqs}, -1);
   const Value cos = ops::mul(ops::unary(OpKind::kCos, both), 1.0);
   const Value sin = ops::mul(ops::unary(OpKind::kSin, both), 1.0);
   if (family.rotary == RotaryVariant::kHalvesFloat) return {.cos = cos, .sin = sin};
@@ -203,6 +204,10 @@ Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin) {
 }
 
 std::vector<Value> apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary) {
+  if (family.rotary == RotaryVariant::kHalfTable) {
+    apply_half_table_rotary(e, q, k, rotary);
+    return {};
+  }
   Applied applied = apply(e, family.rotary, q, k, rotary);
   q = std::move(applied.q);
   k = std::move(applied.k);
