@@ -98,8 +98,11 @@ void masked_fill(BackwardCall& call) { call.results[0] = ops::masked_fill(call.g
 // where(self >= min && self <= max, grad, 0)
 void clamp(BackwardCall& call, int bounds) {
   Value zero = ops::scalar_tensor(call.recorder, call.gradient().dtype());
-  Value inside = ops::compare(call.input(0));
-  if (bounds == 2) inside = ops::logical_and_(std::move(inside), ops::compare(call.input(0)));
+  Value inside = ops::compare(call.input(0)), below;
+  if (bounds == 2) {
+    below = ops::compare(call.input(0));
+    inside = ops::logical_and_(std::move(inside), below);
+  }
   call.results[0] = ops::where(std::move(inside), call.gradient(), std::move(zero));
 }
 void clamp_one(BackwardCall& call) { clamp(call, 1); }

@@ -41,7 +41,7 @@ Value sequential_layer(Eager& e, const LayerCall& call, const Value& given) {
   hidden = normed(e, call, family.norms.before_mlp, hidden);
   MixtureResult fed_forward = feed_forward(e, call, hidden);
   hidden = std::move(fed_forward.output);
-  if (fed_forward.routing) attended.weights.reset();
+  if (fed_forward.routing) attended.weights = std::move(fed_forward.routing);
   hidden = normed(e, call, family.norms.after_mlp, hidden);
   hidden = added(e, call, residual, family.dropouts.mlp, hidden);
   return hidden;

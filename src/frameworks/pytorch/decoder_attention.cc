@@ -21,7 +21,9 @@ Heads separate_projections(Eager& e, const Family& family, const Attention& spec
   };
   const auto project = [&](std::string_view name, std::string_view norm_name) {
     Value x = e.linear(name, hidden);
-    if (spec.head_norm == HeadNorm::kWholeProjection && !norm_name.empty()) x = norm(e, family, norm_name, x);
+    if (spec.head_norm == HeadNorm::kWholeProjection) {
+      return norm_name.empty() ? x : norm(e, family, norm_name, x);
+    }
     x = ops::view(x, {b, s, -1, spec.head_dim});
     if (is_normed(HeadNormOrder::kWithProjection) && !norm_name.empty()) x = norm(e, family, norm_name, x);
     return x;
@@ -35,7 +37,10 @@ Heads separate_projections(Eager& e, const Family& family, const Attention& spec
     heads.k = norm_of_heads(e, family, family.key_norm, heads.k);
   };
   if (is_normed(HeadNormOrder::kBeforeTranspose)) norm_both();
-  for (Value* x : {&heads.q, &heads.k, &heads.v}) *x = ops::transpose(*x, 1, 2);
+  for (Value* x : {&heads.q, &heads.k, &heads.v}) {
+    if (spec.head_norm == HeadNorm::kWholeProjection) *x = ops::view(*x, {b, s, -1, spec.head_dim});
+    *x = ops::transpose(*x, 1, 2);
+  }
   if (is_normed(HeadNormOrder::kAfterTranspose)) norm_both();
   return heads;
 }
@@ -61,8 +66,10 @@ void update_cache(const LayerCall& call, Value& k, Value& v) {
   if (!call.cache) return;
   std::vector<Value>& cache = *call.cache;
   if (is_local(call.layer.attention)) cache.push_back(ops::full(k.recorder(), {}, DType::kInt64));
-  k = ops::cat({k}, -2);
-  v = ops::cat({v}, -2);
+  Value all_k = ops::cat({k}, -2);
+  Value all_v = ops::cat({v}, -2);
+  k = std::move(all_k);
+  v = std::move(all_v);
   cache.push_back(k);
   cache.push_back(v);
 }

@@ -47,7 +47,7 @@ constexpr std::array kFamilies = {
     Family{
         .name = "glm4", .rotary = RotaryVariant::kInterleavedPartial, .norms = kGlm4Norms, .mlp = kFusedMlp},
     Family{.name = "glm4_moe",
-           .rotary = RotaryVariant::kPartial,
+           .rotary = RotaryVariant::kPartialTogether,
            .head_norm_order = HeadNormOrder::kBeforeTranspose,
            .mixture = MixtureVariant::kDeepseekV3},
     Family{.name = "gpt2", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kGpt2},
@@ -68,7 +68,8 @@ constexpr std::array kFamilies = {
            .masks = WindowMasks::kChunked,
            .mlp = {.activation = "activation_fn"},
            .mixture = MixtureVariant::kLlama4},
-    Family{.name = "minimax_m2", .rotary = RotaryVariant::kPartial, .mixture = MixtureVariant::kMinimax},
+    Family{
+        .name = "minimax_m2", .rotary = RotaryVariant::kPartialTogether, .mixture = MixtureVariant::kMinimax},
     Family{.name = "mistral", .masks = WindowMasks::kOne},
     Family{.name = "mixtral", .masks = WindowMasks::kOne, .mixture = MixtureVariant::kMixtral},
     Family{.name = "olmo2",

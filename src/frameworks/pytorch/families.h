@@ -23,6 +23,7 @@ enum class RotaryVariant {
   kHalves,              // rotate_half by cat((-x2, x1))
   kHalvesFloat,         // Olmo2: cos and sin stay fp32, the result is cast back
   kPartial,             // Phi3: always cut at rotary_dim and joined again, inside the function
+  kPartialTogether,     // Glm4Moe: the same, but both are turned before they are joined
   kPartialByCaller,     // Phi: the attention cuts, and holds the parts to its end
   kInterleavedPartial,  // Glm4: every second element; cos and sin are interleaved here, then cut as kPartial
   kInterleavedFloat,    // Cohere: every second element, in fp32, the result is cast back

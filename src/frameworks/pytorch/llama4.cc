@@ -12,15 +12,17 @@ Value l2_norm(Eager& e, const Value& x) {
 
 // Queries of layers without rotary positions grow with the position:
 // log1p(floor((positions.float() + 1.0) / floor_scale)) * attn_scale + 1.0
-Value tempered(const Value& q) {
+struct Temperature {
+  Value positions, scales;  // [s], [b, s, 1, 1]
+};
+Temperature temperature(Recorder& r, int64_t b, int64_t s) {
   constexpr double kFloorScale = 8192, kScale = 0.1;
-  const int64_t b = q.size(0), s = q.size(1);
-  const Value positions = ops::add(ops::arange(q.recorder(), s), 0.0);
-  Value steps = ops::div(ops::add(ops::cast(positions, DType::kFloat32), 1.0), kFloorScale);
+  Temperature t{.positions = ops::add(ops::arange(r, s), 0.0)};
+  Value steps = ops::div(ops::add(ops::cast(t.positions, DType::kFloat32), 1.0), kFloorScale);
   Value scales = ops::unary(OpKind::kLog1p, ops::unary(OpKind::kFloor, std::move(steps)));
   scales = ops::add(ops::mul(std::move(scales), kScale), 1.0);
-  scales = ops::expand(ops::view(scales, {1, s, 1, 1}), {b, s, 1, 1});
-  return ops::cast(ops::mul(q, scales), q.dtype());
+  t.scales = ops::expand(ops::view(std::move(scales), {1, s, 1, 1}), {b, s, 1, 1});
+  return t;
 }
 
 Attended llama4_attention(Eager& e, const LayerCall& call, const Value& hidden) {
@@ -38,7 +40,11 @@ Attended llama4_attention(Eager& e, const LayerCall& call, const Value& hidden) 
     q = l2_norm(e, q);
     k = l2_norm(e, k);
   }
-  if (spec.has_temperature) q = tempered(q);
+  Temperature tempered;
+  if (spec.has_temperature) {
+    tempered = temperature(e.recorder(), b, s);
+    q = ops::cast(ops::mul(q, tempered.scales), q.dtype());
+  }
   q = ops::transpose(q, 1, 2);
   k = ops::transpose(k, 1, 2);
   update_cache(call, k, v);
@@ -55,15 +61,14 @@ Attended llama4_attention(Eager& e, const LayerCall& call, const Value& hidden) 
 // Llama4TextDecoderLayer.forward
 Value llama4_layer(Eager& e, const LayerCall& call, const Value& given) {
   Value hidden = norm(e, call.family, "input_layernorm", given);
-  const Attended attended = llama4_attention(e, call, hidden);
+  Attended attended = llama4_attention(e, call, hidden);
   hidden = ops::add(given, attended.output);
   const Value residual = hidden;
   hidden = norm(e, call.family, "post_attention_layernorm", hidden);
-  Value routing;
   if (call.layer.moe) {
     MixtureResult mixed = mixture(e, call.family, *call.layer.moe, "feed_forward", hidden);
     hidden = std::move(mixed.output);
-    routing = std::move(mixed.routing);
+    attended.weights = std::move(mixed.routing);  // both are `_`
   } else {
     hidden = mlp(e, call.family, *call.layer.mlp, "feed_forward", hidden);
   }

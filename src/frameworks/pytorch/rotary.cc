@@ -129,11 +129,13 @@ Applied apply_to_part(Eager& e, RotaryVariant variant, const Value& q, const Val
   return {.q = std::move(new_q), .k = std::move(new_k), .held = {}};
 }
 
-// Glm4: both are rotated before they are joined.
-Applied apply_interleaved_part(Eager& e, RotaryVariant variant, const Value& q, const Value& k,
+// Glm4, Glm4Moe: both are rotated before they are joined.
+Applied apply_to_part_together(Eager& e, RotaryVariant variant, const Value& q, const Value& k,
                                const Value& given_cos, const Value& given_sin) {
-  const auto pairs = [](const Value& x) { return interleaved(ops::slice(x, -1, 0, x.size(-1) / 2)); };
-  const Value cos = pairs(given_cos), sin = pairs(given_sin);
+  const auto table = [&](const Value& x) {
+    return turns_pairs(variant) ? interleaved(ops::slice(x, -1, 0, x.size(-1) / 2)) : x;
+  };
+  const Value cos = table(given_cos), sin = table(given_sin);
   const int64_t rotary_dim = cos.size(-1);
   const Cut q_parts = cut(q, rotary_dim), k_parts = cut(k, rotary_dim);
   Value new_q = rotated(e, variant, q_parts.rotary, cos, sin);
@@ -167,8 +169,9 @@ Applied apply(Eager& e, RotaryVariant variant, const Value& q, const Value& k, c
   switch (variant) {
     case RotaryVariant::kPartial:
       return apply_to_part(e, variant, q, k, cos, sin);
+    case RotaryVariant::kPartialTogether:
     case RotaryVariant::kInterleavedPartial:
-      return apply_interleaved_part(e, variant, q, k, cos, sin);
+      return apply_to_part_together(e, variant, q, k, cos, sin);
     case RotaryVariant::kHalvesFloat:
     case RotaryVariant::kInterleavedFloat:
       return apply_in_float(e, variant, q, k, cos, sin);
