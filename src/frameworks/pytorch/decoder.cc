@@ -100,9 +100,27 @@ Value decoder_layer(Eager& e, const LayerCall& call, const Value& given) {
   return given;
 }
 
-Value decoder_block(Eager& e, const LayerCall& call, const Value& given) {
+// FSDP2's pre-forward hook casts what a block is given to the dtype of its parameters (cast_forward_inputs).
+// Source: torch/distributed/fsdp/_fully_shard/_fsdp_state.py, _pre_forward.
+Value as_unit_input(const ResolvedJob& job, const Value& x) {
+  const bool is_cast = job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.cast_forward_inputs &&
+                       job.fsdp2.param_dtype && x && is_floating(x.dtype());
+  return is_cast ? ops::cast(x, *job.fsdp2.param_dtype) : x;
+}
+
+Value decoder_block(Eager& e, const LayerCall& given_call, const Value& given) {
+  const Rotary rotary{.cos = as_unit_input(given_call.job, given_call.rotary.cos),
+                      .sin = as_unit_input(given_call.job, given_call.rotary.sin),
+                      .complex = given_call.rotary.complex};
+  const LayerCall call{.family = given_call.family,
+                       .job = given_call.job,
+                       .layer = given_call.layer,
+                       .mask = given_call.mask,
+                       .rotary = rotary,
+                       .positions = given_call.positions,
+                       .cache = given_call.cache};
   RegionScope region(e, RegionKind::kBlock, {&given},
-                     {&call.mask, &call.positions, &call.rotary.cos, &call.rotary.sin, &call.rotary.complex});
+                     {&call.mask, &call.positions, &rotary.cos, &rotary.sin, &rotary.complex});
   Value hidden = decoder_layer(e, call, given);
   region.end({&hidden});
   return hidden;
