@@ -1,7 +1,9 @@
 #include "cli/estimate_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <thread>
 
 #include "cli/job_options.h"
 #include "estimate/estimate.h"
@@ -26,6 +28,9 @@ class EstimateCommand final : public Command {
                          .value = "VERDICT",
                          .help = "exit code 3 on this verdict or a worse one: oom, at-risk",
                          .target = &fail_on_});
+    arguments.push_back({.name = "--all-changes",
+                         .help = "tries every change of the checklist, however large the program",
+                         .target = &tries_all_});
     arguments.push_back({.name = "--events",
                          .value = "FILE",
                          .help = "writes every allocation and free in order, as CSV",
@@ -36,12 +41,17 @@ class EstimateCommand final : public Command {
   Result<int> run() override {
     PLIMSOLL_TRY(threshold, fail_threshold());
     PLIMSOLL_TRY(loaded, load_job(job_));
-    PLIMSOLL_TRY(run, run_estimate({.architecture = loaded.architecture,
-                                    .job = loaded.job,
-                                    .gpu = loaded.gpu,
-                                    .node = loaded.cluster.node}));
+    const EstimateRequest request{.architecture = loaded.architecture,
+                                  .job = loaded.job,
+                                  .gpu = loaded.gpu,
+                                  .node = loaded.cluster.node};
+    PLIMSOLL_TRY(run, run_estimate(request));
     if (events_) PLIMSOLL_CHECK(write_events(run));
-    const std::string text = as_json_ ? estimate_json(run.estimate) : estimate_page(run.estimate);
+    const Improvements improvements = find_improvements(
+        request, run.estimate, run.program.statements.size(),
+        {.tries_all = tries_all_, .threads = std::max(1U, std::thread::hardware_concurrency())});
+    const std::string text =
+        as_json_ ? estimate_json(run.estimate, improvements) : estimate_page(run.estimate, improvements);
     std::fputs(text.c_str(), stdout);
     const Verdict& verdict = run.estimate.verdict;
     return threshold && std::max(verdict.gpu, verdict.host) >= *threshold ? kVerdictFailed : kAnswered;
@@ -65,7 +75,7 @@ class EstimateCommand final : public Command {
   }
 
   JobOptions job_;
-  bool as_json_ = false;
+  bool as_json_ = false, tries_all_ = false;
   std::optional<std::string> fail_on_, events_;
 };
 

@@ -83,9 +83,34 @@ Json device_json(const Estimate& e) {
   return device;
 }
 
+Json change_json(const Change& change) {
+  return {{"settings", change.settings},
+          {"price", change.price},
+          {"saved_bytes", change.saved.value},
+          {"device_bytes", change.device_peak.value},
+          {"fits", change.runs}};
+}
+
+Json improvements_json(const Improvements& found) {
+  Json json, changes = Json::array();
+  for (const Change& change : found.changes) changes.push_back(change_json(change));
+  json["changes"] = std::move(changes);
+  json["cure"] = found.cure ? change_json(*found.cure) : Json();
+  json["unsupported"] = found.unsupported;
+  json["untried"] = found.untried;
+  return json;
+}
+
+Json assumed_json(const ResolvedJob& job) {
+  Json assumed = Json::array();
+  for (const Assumption& a : job.assumed)
+    assumed.push_back({{"field", a.field}, {"value", a.value}, {"reason", a.reason}});
+  return assumed;
+}
+
 }  // namespace
 
-std::string estimate_json(const Estimate& e) {
+std::string estimate_json(const Estimate& e, const Improvements& improvements) {
   Json json;
   json["schema"] = "plimsoll.estimate/1";
   json["model"] = {{"name", e.model_name},
@@ -96,9 +121,8 @@ std::string estimate_json(const Estimate& e) {
   json["job"] = job_json(e.job);
   json["verdict"] = verdict_json(e);
   json["phases"] = phases_json(e);
-  Json& assumed = json["assumed"] = Json::array();
-  for (const Assumption& a : e.job.assumed)
-    assumed.push_back({{"field", a.field}, {"value", a.value}, {"reason", a.reason}});
+  json["improvements"] = improvements_json(improvements);
+  json["assumed"] = assumed_json(e.job);
   json["notes"] = e.notes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "estimate/estimate.h"
+#include "estimate/improvements.h"
 
 namespace plimsoll {
 
-std::string estimate_json(const Estimate& estimate);
+std::string estimate_json(const Estimate& estimate, const Improvements& improvements);
 
 }  // namespace plimsoll

@@ -1,6 +1,7 @@
 #include "report/estimate_page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 
@@ -99,14 +100,55 @@ std::string list_text(std::string_view title, const std::vector<std::string>& li
   return text;
 }
 
+std::string cure_text(const Improvements& found) {
+  if (!found.cure) return "  no change of the list cures it, nor all of them together\n";
+  return fmt::format("  cheapest cure: {} ({}), peak {}\n", found.cure->to_text(), found.cure->price,
+                     to_gib_text(found.cure->device_peak));
+}
+
+std::string improvements_text(const Improvements& found) {
+  std::string text = "\nWhat would help, each estimated whole: GiB saved on each GPU, and the peak then\n";
+  TextTable table({"", "saves", "peak", "", ""},
+                  {Align::kLeft, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
+  for (const Change& change : found.changes)
+    table.add({change.to_text(), number(change.saved), number(change.device_peak),
+               change.runs ? "fits" : "still too much", change.price});
+  text += found.changes.empty() ? "  nothing of the checklist\n" : table.to_text(2);
+  if (!found.without_effect.empty())
+    text += fmt::format("  saves nothing: {}\n", fmt::join(found.without_effect, "; "));
+  if (!found.unsupported.empty())
+    text += fmt::format("  not supported yet: {}\n", fmt::join(found.unsupported, "; "));
+  if (found.untried > 0)
+    text += fmt::format("  {} more of the checklist with --all-changes\n", found.untried);
+  return text;
+}
+
+// "batch: sequence = 4096 (a usual length), micro_batch = 1 (the smallest)": a line for each section.
+std::vector<std::string> assumed_lines(const ResolvedJob& job) {
+  std::vector<std::string> lines;
+  std::string section;
+  for (const Assumption& a : job.assumed) {
+    const size_t dot = a.field.find('.');
+    const std::string of = dot == std::string::npos ? "" : a.field.substr(0, dot);
+    const std::string value = fmt::format("{} = {}", a.field.substr(dot == std::string::npos ? 0 : dot + 1),
+                                          a.value.empty() ? "\"\"" : a.value);
+    if (lines.empty() || of != section)
+      lines.push_back(of.empty() ? value : fmt::format("{}: {}", of, value));
+    else
+      lines.back() += ", " + value;
+    section = of;
+  }
+  return lines;
+}
+
 }  // namespace
 
-std::string estimate_page(const Estimate& e) {
-  std::string text =
-      job_headline(e) + "\n" + verdict_text(e) + peak_text(e) + "\n" + LadderTable(e).to_text();
-  std::vector<std::string> assumed;
-  for (const Assumption& a : e.job.assumed) assumed.push_back(a.to_text());
-  text += list_text("Assumed", assumed);
+std::string estimate_page(const Estimate& e, const Improvements& improvements) {
+  std::string text = job_headline(e) + "\n" + verdict_text(e);
+  if (e.verdict.gpu == Fit::kOutOfMemory) text += cure_text(improvements);
+  text += peak_text(e) + "\n" + LadderTable(e).to_text();
+  text += improvements_text(improvements);
+  text += list_text("Assumed", assumed_lines(e.job));
   text += list_text("Notes", e.notes);
   return text;
 }

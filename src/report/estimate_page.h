@@ -3,12 +3,11 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "estimate/estimate.h"
+#include "estimate/improvements.h"
 
 namespace plimsoll {
 
-std::string estimate_page(const Estimate& estimate);
+std::string estimate_page(const Estimate& estimate, const Improvements& improvements);
 
 }  // namespace plimsoll

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -29,10 +28,10 @@ class Player {
   MemoryTimeline run() {
     if (options_.keeps_events) timeline_.events.reserve(p_.storages.size() * 2);
     for (const PhaseStep& step : p_.schedule) {
-      begin_phase(step.phase);
+      if (timeline_.phases.empty() || phase().phase != step.phase) begin_phase(step.phase);
       const Section& section = p_.sections[step.section];
       for (uint32_t i = section.first_statement; i < section.last_statement && !timeline_.oom; ++i)
-        play(p_.statements[i]);
+        play_observed(p_.statements[i]);
       end_phase();
       if (timeline_.oom) break;
     }
@@ -54,6 +53,7 @@ class Player {
                                 .host_peak = host_,
                                 .workspace_peak = live_});
     heap_.reset_peaks();
+    if (options_.observer != nullptr) options_.observer->begin_phase(name);
   }
   void end_phase() {
     const HeapStats stats = heap_.stats();
@@ -69,12 +69,18 @@ class Player {
     phase().alloc_retries = stats.num_alloc_retries - retries_before_;
   }
 
+  void play_observed(const Statement& s) {
+    play(s);
+    if (options_.observer != nullptr && (s.kind == StatementKind::kOp || s.kind == StatementKind::kFree))
+      options_.observer->after_statement();
+  }
+
   void play(const Statement& s) {
     if (s.kind == StatementKind::kFree) return free(StorageId{s.index});
     if (s.kind != StatementKind::kOp) return;
     op_ = OpId{s.index};
     const Op& op = p_.ops[s.index];
-    if (options_.recorder != nullptr) set_stack(op);
+    if (options_.observer != nullptr) options_.observer->begin_op(op_);
     if (options_.library_workspace.value > 0 && calls_cublas(op.kind)) take_library_workspace(op.stream);
     if (class_of(op.kind) == OpClass::kView || class_of(op.kind) == OpClass::kInPlace) return;
     for (TensorId t : p_.outputs(op)) alloc(p_.tensor(t).storage, op.stream);
@@ -129,14 +135,6 @@ class Player {
     library_workspace_ += round_up(options_.library_workspace, kBlock);
   }
 
-  void set_stack(const Op& op) {
-    const auto [found, is_new] = stacks_.try_emplace({static_cast<int>(op.kind), op.module.value}, 0);
-    if (is_new)
-      found->second = options_.trace->add_stack(
-          {{.name = std::string(aten_name_of(op.kind)), .filename = p_.module_name(op.module), .line = 0}});
-    options_.recorder->set_stack(found->second);
-  }
-
   void fail(const OutOfMemory& details) {
     timeline_.oom = OomEvent{.phase = phase_index(), .op = op_, .details = details};
   }
@@ -156,14 +154,12 @@ class Player {
   bool is_backward_ = false;
   int64_t retries_before_ = 0;
   std::set<std::pair<bool, Stream>> with_workspace_;  // by thread and stream
-  std::map<std::pair<int, uint32_t>, StackId> stacks_;
 };
 
 }  // namespace
 
 MemoryTimeline simulate(const Program& program, Heap& heap, const SimulateOptions& options) {
   assert(program.is_complete);
-  assert((options.recorder == nullptr) == (options.trace == nullptr));
   return Player(program, heap, options).run();
 }
 

@@ -19,7 +19,6 @@
 #include "allocator/heap.h"
 #include "base/result.h"
 #include "program/program.h"
-#include "trace/allocation_trace.h"
 
 namespace plimsoll {
 
@@ -62,15 +61,22 @@ struct MemoryTimeline {
   std::optional<OomEvent> oom;      // the heap refused; the run ends there
 };
 
+// Is told what the run does as it does it; may look at the heap meanwhile.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void begin_phase(const std::string& /*name*/) {}
+  virtual void begin_op(OpId /*op*/) {}  // before its allocations
+  virtual void after_statement() {}      // an op or a free
+};
+
 struct SimulateOptions {
   bool keeps_events = false;
   bool workspaces_in_heap = true;  // an op's workspace is taken from the heap and given back within the op
   // What cuBLAS takes from the heap at the first matrix product of each (thread, stream) and keeps: forward
   // and optimizer run in one thread, the backward in another. Source: PyTorch, CublasHandlePool.cpp.
   Bytes library_workspace;
-  // The trace that the heap's recorder writes to: each event gets the op and its module as its stack.
-  AllocationTrace* trace = nullptr;
-  AllocationRecorder* recorder = nullptr;
+  RunObserver* observer = nullptr;
 };
 
 MemoryTimeline simulate(const Program& program, Heap& heap, const SimulateOptions& options = {});

@@ -41,11 +41,7 @@ class TrainingBuilder {
         run("recompute", forward_.program, [&] { return mark_recompute(forward_.program, job_.recompute); }));
     PLIMSOLL_CHECK(run("units", forward_.program, [&] { return mark_units(forward_); }));
     PLIMSOLL_CHECK(run("load", program_, [&] { return load(); }));
-    for (int iteration = 1; iteration <= 2; ++iteration) {
-      for (int64_t microbatch = 1; microbatch <= job_.batch.accumulation; ++microbatch)
-        PLIMSOLL_CHECK(run("differentiate", program_, [&] { return micro_step(iteration, microbatch); }));
-      PLIMSOLL_CHECK(run("optimizer", program_, [&] { return step(iteration); }));
-    }
+    PLIMSOLL_CHECK(repeats() ? repeated_steps() : every_step());
     if (job_.loop.has_evaluation) PLIMSOLL_CHECK(run("evaluation", program_, [&] { return evaluate(); }));
     r_.finish();
     PLIMSOLL_CHECK(passes().check(program_));
@@ -199,18 +195,86 @@ class TrainingBuilder {
     return value;
   }
 
-  Result<void> step(int iteration) {
-    section("step", fmt::format("step{}", iteration),
-            [&] { optimizer_step_->write(engine_->trained_tensors()); });
-    section("zero", fmt::format("zero{}", iteration), [&] { zero(); });
+  Result<void> every_step() {
+    for (int iteration = 1; iteration <= 2; ++iteration) {
+      for (int64_t microbatch = 1; microbatch <= job_.batch.accumulation; ++microbatch)
+        PLIMSOLL_CHECK(micro_step(iteration, microbatch));
+      PLIMSOLL_CHECK(optimizer_step(iteration));
+      zero(iteration);
+    }
     return {};
   }
 
+  // Whether iteration 2 starts as iteration 1 did, but for the optimizer's states: no gradients, no scale
+  // that is made on first use, no buckets that follow what iteration 1 saw, no outputs of the step before.
+  bool repeats() const {
+    return !options_.writes_every_step && job_.loop.zero_grad == ZeroGrad::kSetToNone &&
+           job_.engine != DataParallelEngine::kDdp && !has_grad_scaler(job_.precision) &&
+           !job_.loop.hold_outputs;
+  }
+
+  // Two optimizer steps, where what the second does like the first is the first's sections played again.
+  Result<void> repeated_steps() {
+    std::vector<uint32_t> forwards;  // each micro-batch's forward section; its backward's is the next one
+    for (int64_t m = 1; m <= job_.batch.accumulation; ++m) {
+      // From the second on gradients are added to: all are alike but for whether they communicate.
+      if (m > 2 && communicates(m) == communicates(m - 1)) {
+        forwards.push_back(forwards.back());
+        play_micro_step_again(forwards.back(), 1, m);
+        continue;
+      }
+      forwards.push_back(static_cast<uint32_t>(program_.sections.size()));
+      PLIMSOLL_CHECK(micro_step(1, m));
+    }
+    PLIMSOLL_CHECK(optimizer_step(1));
+    // Written while the gradients are still held, which are the same tensors in iteration 2; played there.
+    PLIMSOLL_CHECK(optimizer_step(2));
+    const PhaseStep second = program_.schedule.back();
+    program_.schedule.pop_back();
+    zero(1);
+    const uint32_t zero_section = program_.schedule.back().section;
+    for (int64_t m = 1; m <= job_.batch.accumulation; ++m)
+      play_micro_step_again(forwards[static_cast<size_t>(m - 1)], 2, m);
+    program_.schedule.push_back(second);
+    play_again(zero_section, "zero2");
+    return {};
+  }
+
+  void play_micro_step_again(uint32_t forward_section, int iteration, int64_t microbatch) {
+    const std::string suffix = suffix_of(iteration, microbatch);
+    play_again(forward_section, "fwd" + suffix);
+    play_again(forward_section + 1, "bwd" + suffix);
+  }
+
+  std::string suffix_of(int iteration, int64_t microbatch) const {
+    return job_.batch.accumulation == 1 ? fmt::format("{}", iteration)
+                                        : fmt::format("{}.{}", iteration, microbatch);
+  }
+  bool communicates(int64_t microbatch) const {
+    return microbatch == job_.batch.accumulation || !job_.loop.no_sync;
+  }
+
   Result<void> micro_step(int iteration, int64_t microbatch) {
-    const bool is_last = microbatch == job_.batch.accumulation;
-    const bool communicates = is_last || !job_.loop.no_sync;
-    const std::string suffix = job_.batch.accumulation == 1 ? fmt::format("{}", iteration)
-                                                            : fmt::format("{}.{}", iteration, microbatch);
+    return run("differentiate", program_,
+               [&] { return write_micro_step(suffix_of(iteration, microbatch), communicates(microbatch)); });
+  }
+
+  Result<void> optimizer_step(int iteration) {
+    return run("optimizer", program_, [&]() -> Result<void> {
+      section("step", fmt::format("step{}", iteration),
+              [&] { optimizer_step_->write(engine_->trained_tensors()); });
+      return {};
+    });
+  }
+
+  void zero(int iteration) {
+    section("zero", fmt::format("zero{}", iteration), [&] {
+      const With<Holder> holder(r_.holder, Holder::kGradient);
+      engine_->zero_gradients(job_.loop.zero_grad);
+    });
+  }
+
+  Result<void> write_micro_step(const std::string& suffix, bool communicates) {
     Autograd autograd(r_, forward_.program, *engine_, engine_.get(),
                       {.sums_in_place = options_.sums_in_place});
     Value loss;
@@ -236,11 +300,6 @@ class TrainingBuilder {
     std::vector<Value> outputs;
     for (TensorId t : forward_.held_outputs) outputs.push_back(autograd.local(t));
     held_outputs_ = std::move(outputs);
-  }
-
-  void zero() {
-    const With<Holder> holder(r_.holder, Holder::kGradient);
-    engine_->zero_gradients(job_.loop.zero_grad);
   }
 
   Result<void> evaluate() {

@@ -12,6 +12,8 @@ namespace plimsoll::pytorch {
 
 struct TrainingOptions {
   bool sums_in_place = true;  // false: gradients that meet are summed as under a tracing mode (autograd.h)
+  // Each step and micro-batch as statements of its own, also where they repeat.
+  bool writes_every_step = false;
   PassList* passes =
       nullptr;  // takes the records of the passes and decides on verification; null: nobody does
 };

@@ -1,0 +1,93 @@
+#include "report/memory_curve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace plimsoll {
+namespace {
+
+struct Levels {
+  std::vector<int64_t> live;       // after each event of the phases
+  std::vector<size_t> starts;      // of each phase, as a position in `live`
+  std::vector<std::string> names;  // of each phase
+};
+
+Levels levels_of(const EstimateRun& run, uint32_t first, uint32_t last) {
+  Levels levels;
+  int64_t now = run.timeline.phases[first].live_start.value;
+  uint32_t phase = first;
+  const auto begin_phase = [&](uint32_t p) {
+    levels.starts.push_back(levels.live.size());
+    levels.names.push_back(run.timeline.phases[p].phase);
+    levels.live.push_back(now);
+  };
+  begin_phase(first);
+  for (const MemoryEvent& e : run.timeline.events) {
+    if (e.phase < first || e.phase > last) continue;
+    while (phase < e.phase) begin_phase(++phase);
+    const Storage& storage = run.program.storage(e.storage);
+    if (storage.tier != Tier::kGpu) continue;
+    const int64_t bytes = round_up(storage.bytes, Bytes{512}).value;
+    now += e.is_alloc ? bytes : -bytes;
+    levels.live.push_back(now);
+  }
+  while (phase < last) begin_phase(++phase);
+  return levels;
+}
+
+size_t column_of(size_t event, size_t events, size_t columns) {
+  return event * columns / std::max<size_t>(1, events);
+}
+
+std::vector<int64_t> column_peaks(const Levels& levels, size_t columns) {
+  std::vector<int64_t> peaks(columns, -1);
+  for (size_t i = 0; i < levels.live.size(); ++i) {
+    int64_t& peak = peaks[column_of(i, levels.live.size(), columns)];
+    peak = std::max(peak, levels.live[i]);
+  }
+  for (size_t c = 0; c < columns; ++c)  // fewer events than columns: a value holds until the next
+    if (peaks[c] < 0) peaks[c] = c == 0 ? 0 : peaks[c - 1];
+  return peaks;
+}
+
+// The phases' names where they begin, when there is room.
+std::string axis_text(const Levels& levels, size_t columns, size_t indent) {
+  std::string axis(indent + columns, ' ');
+  for (size_t p = 0; p < levels.starts.size(); ++p) {
+    const size_t begin = column_of(levels.starts[p], levels.live.size(), columns);
+    const size_t end = p + 1 == levels.starts.size()
+                           ? columns
+                           : column_of(levels.starts[p + 1], levels.live.size(), columns);
+    if (end - begin < levels.names[p].size() + 1) continue;
+    axis.replace(indent + begin, levels.names[p].size() + 1, "|" + levels.names[p]);
+  }
+  axis.erase(axis.find_last_not_of(' ') + 1);
+  return axis + "\n";
+}
+
+}  // namespace
+
+std::string memory_curve(const EstimateRun& run, uint32_t first_phase, uint32_t last_phase, PlotSize size) {
+  const auto columns = static_cast<size_t>(size.columns);
+  const Levels levels = levels_of(run, first_phase, last_phase);
+  const std::vector<int64_t> peaks = column_peaks(levels, columns);
+  const int64_t top = std::max<int64_t>(1, *std::ranges::max_element(peaks));
+  std::string text;
+  constexpr size_t kLabel = 11;
+  for (int row = size.rows; row >= 1; --row) {
+    const bool has_label = row == size.rows || row == (size.rows + 1) / 2 || row == 1;
+    const double part = static_cast<double>(row) / size.rows;
+    std::string line = fmt::format(
+        "{:>{}} |",
+        has_label ? to_gib_text(Bytes{static_cast<int64_t>(static_cast<double>(top) * part)}) : "", kLabel);
+    const double threshold = static_cast<double>(top) * (part - 0.5 / size.rows);
+    for (int64_t peak : peaks) line += static_cast<double>(peak) >= threshold ? '#' : ' ';
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text + axis_text(levels, columns, kLabel + 2);
+}
+
+}  // namespace plimsoll
