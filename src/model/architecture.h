@@ -58,7 +58,8 @@ struct Attention {
                                    // new decoder), otherwise all queries come first
   HeadNorm head_norm = HeadNorm::kNone;
   std::optional<double> score_softcap;
-  bool has_sinks = false;  // a learned logit per head (gpt_oss)
+  bool has_sinks = false;        // a learned logit per head (gpt_oss)
+  bool has_temperature = false;  // queries are multiplied by a number that grows with the position (Llama 4)
   std::optional<LatentAttention> latent;
 };
 

@@ -34,7 +34,7 @@ namespace plimsoll {
   X(kViewAsComplex, "view_as_complex.default", kView)                                                \
   X(kViewAsReal, "view_as_real.default", kView)                                                      \
   X(kClone, "clone.default", kPointwise)                                                             \
-  X(kCloneForBackward, "clone.default", kPointwise)                                                   \
+  X(kCloneForBackward, "clone.default", kPointwise)                                                  \
   X(kCast, "_to_copy.default", kPointwise)                                                           \
   X(kAdd, "add.Tensor", kPointwise)                                                                  \
   X(kAddScalar, "add.Tensor", kPointwise)                                                            \
@@ -57,6 +57,8 @@ namespace plimsoll {
   X(kCos, "cos.default", kPointwise)                                                                 \
   X(kExp, "exp.default", kPointwise)                                                                 \
   X(kAbs, "abs.default", kPointwise)                                                                 \
+  X(kFloor, "floor.default", kPointwise)                                                             \
+  X(kLog1p, "log1p.default", kPointwise)                                                             \
   X(kTanh, "tanh.default", kPointwise)                                                               \
   X(kLerp, "lerp.Scalar", kPointwise)                                                                \
   X(kSigmoid, "sigmoid.default", kPointwise)                                                         \
@@ -64,6 +66,7 @@ namespace plimsoll {
   X(kGelu, "gelu.default", kPointwise)                                                               \
   X(kRelu, "relu.default", kPointwise)                                                               \
   X(kClamp, "clamp.default", kPointwise)                                                             \
+  X(kClampBetween, "clamp.default", kPointwise)                                                      \
   X(kCompare, "ne.Scalar", kPointwise)                                                               \
   X(kCompareTensor, "le.Tensor", kPointwise)                                                         \
   X(kLogicalNot, "bitwise_not.default", kPointwise)                                                  \
@@ -75,6 +78,7 @@ namespace plimsoll {
   X(kPolar, "polar.default", kPointwise)                                                             \
   X(kOnesLike, "ones_like.default", kPointwise)                                                      \
   X(kZerosLike, "zeros_like.default", kPointwise)                                                    \
+  X(kFullLike, "full_like.default", kPointwise)                                                      \
   X(kEmptyLike, "empty_like.default", kPointwise)                                                    \
   X(kEmpty, "empty.memory_format", kOther)                                                           \
   X(kZeros, "zeros.default", kOther)                                                                 \
@@ -117,6 +121,7 @@ namespace plimsoll {
   X(kAddInPlace, "add_.Tensor", kInPlace)                                                            \
   X(kMulInPlace, "mul_.Tensor", kInPlace)                                                            \
   X(kDivInPlace, "div_.Tensor", kInPlace)                                                            \
+  X(kLogicalAndInPlace, "logical_and_.default", kInPlace)                                            \
   X(kDivScalarInPlace, "div_.Tensor", kInPlace)                                                      \
   X(kCopyInPlace, "copy_.default", kInPlace)                                                         \
   X(kCopyIntoSlice, "copy_.default", kInPlace)                                                       \

@@ -67,6 +67,7 @@ Value arange(Recorder& r, int64_t count, DType dtype = DType::kInt64);
 Value empty_like(Value x);
 Value zeros_like(Value x);
 Value ones_like(Value x);
+Value full_like(Value x);
 
 // ---- pointwise ----
 Value unary(OpKind kind, Value x);
@@ -89,9 +90,12 @@ inline Value gelu(Value x) { return unary(OpKind::kGelu, std::move(x)); }
 inline Value tanh(Value x) { return unary(OpKind::kTanh, std::move(x)); }
 inline Value sigmoid(Value x) { return unary(OpKind::kSigmoid, std::move(x)); }
 inline Value relu(Value x) { return unary(OpKind::kRelu, std::move(x)); }
+inline Value clamp(Value x) { return unary(OpKind::kClamp, std::move(x)); }                 // one bound
+inline Value clamp_between(Value x) { return unary(OpKind::kClampBetween, std::move(x)); }  // two bounds
 inline Value compare(Value x) { return unary_to(OpKind::kCompare, std::move(x), DType::kBool); }
 Value compare(Value a, Value b);
 Value logical_and(Value a, Value b);
+Value logical_and_(Value a, Value b);
 Value where(Value condition, Value a, Value b);
 Value masked_fill(Value x, Value mask);
 Value copy_(Value destination, Value source);
@@ -125,8 +129,9 @@ Value safe_softmax(Value x, int dim);  // rows that are all minus infinity give 
 // ---- indexing ----
 Value embedding(Value weight, Value ids);
 Value gather(Value x, int dim, Value index);
-Value scatter(Value x, int dim, Value index, Value source);
-Value scatter_(Value x, int dim, Value index, Value source = {});  // without source: a number
+// Without a source a number is put.
+Value scatter(Value x, int dim, Value index, Value source = {});
+Value scatter_(Value x, int dim, Value index, Value source = {});
 Value scatter_add(Value x, int dim, Value index, Value source);
 // Advanced indexing of the dims from `first_dim` on: x[:, ..., indices...].
 Value index(Value x, std::vector<Value> indices, int first_dim = 0);

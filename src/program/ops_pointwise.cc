@@ -93,6 +93,9 @@ Value compare(Value a, Value b) {
   return a.recorder().emit(OpKind::kCompareTensor, {&a, &b}, {layout_of({&a, &b}), DType::kBool});
 }
 Value logical_and(Value a, Value b) { return binary(OpKind::kLogicalAnd, std::move(a), std::move(b)); }
+Value logical_and_(Value a, Value b) {
+  return a.recorder().emit_in_place(OpKind::kLogicalAndInPlace, {&a, &b});
+}
 Value where(Value condition, Value a, Value b) {
   const DType dtype = promoted(a, b);
   return ternary(OpKind::kWhere, std::move(condition), std::move(a), std::move(b), dtype);

@@ -180,6 +180,7 @@ Value arange(Recorder& r, int64_t count, DType dtype) {
 Value empty_like(Value x) { return unary(OpKind::kEmptyLike, std::move(x)); }
 Value zeros_like(Value x) { return unary(OpKind::kZerosLike, std::move(x)); }
 Value ones_like(Value x) { return unary(OpKind::kOnesLike, std::move(x)); }
+Value full_like(Value x) { return unary(OpKind::kFullLike, std::move(x)); }
 
 Value view_as_complex(Value x) {
   Layout layout = x.layout().selected(-1);

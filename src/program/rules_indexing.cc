@@ -31,6 +31,13 @@ void scattered(BackwardCall& call) {
   call.results[0] = ops::scatter_add(std::move(zeros), dim, call.input(1), call.gradient());
 }
 
+// scatter_ of a source: where it went is taken from its gradient.
+void scatter_in_place(BackwardCall& call) {
+  const int dim = std::countr_zero(call.attributes<DimAttr>().mask);
+  if (call.needs(0)) call.results[0] = ops::scatter(call.gradient(), dim, call.input(1));
+  if (call.needs(2)) call.results[2] = ops::gather(call.gradient(), dim, call.input(1));
+}
+
 Saves keeps_indices(const Program&, const Op& op, uint32_t) {
   return {.inputs = static_cast<uint16_t>(((1U << op.input_count) - 1) & ~1U)};
 }
@@ -62,6 +69,7 @@ void chosen(BackwardCall& call) {
 void add_indexing_rows(SetRow set) {
   set(OpKind::kEmbedding, {.saves = keeps_index, .backward = embedding});
   set(OpKind::kGather, {.saves = keeps_index, .backward = scattered});
+  set(OpKind::kScatterInPlace, {.saves = keeps_index, .backward = scatter_in_place});
   set(OpKind::kIndex, {.saves = keeps_indices, .backward = index});
   set(OpKind::kTopk, {.saves = keeps_chosen, .backward = chosen});
   set(OpKind::kSort, {.saves = keeps_chosen, .backward = chosen});

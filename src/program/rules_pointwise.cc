@@ -95,11 +95,18 @@ void where(BackwardCall& call) {  // inputs: condition, self, other
 Saves keeps_mask(const Program&, const Op&, uint32_t) { return {.inputs = 2}; }
 void masked_fill(BackwardCall& call) { call.results[0] = ops::masked_fill(call.gradient(), call.input(1)); }
 
-void clamp(BackwardCall& call) {  // where(self >= min && self <= max, grad, 0); one bound here
-  Value inside = ops::compare(call.input(0));
+// where(self >= min && self <= max, grad, 0)
+void clamp(BackwardCall& call, int bounds) {
   Value zero = ops::scalar_tensor(call.recorder, call.gradient().dtype());
+  Value inside = ops::compare(call.input(0)), below;
+  if (bounds == 2) {
+    below = ops::compare(call.input(0));
+    inside = ops::logical_and_(std::move(inside), below);
+  }
   call.results[0] = ops::where(std::move(inside), call.gradient(), std::move(zero));
 }
+void clamp_one(BackwardCall& call) { clamp(call, 1); }
+void clamp_between(BackwardCall& call) { clamp(call, 2); }
 
 void mul_in_place(BackwardCall& call) { mul_scalar(call); }
 
@@ -156,7 +163,8 @@ void add_pointwise_rows(SetRow set) {
   set(OpKind::kWhere, {.saves = keeps_condition, .backward = where});
   set(OpKind::kMaskedFill, {.saves = keeps_mask, .backward = masked_fill});
   set(OpKind::kMaskedFillInPlace, {.saves = keeps_mask, .backward = masked_fill});
-  set(OpKind::kClamp, {.saves = keeps_input, .backward = clamp});
+  set(OpKind::kClamp, {.saves = keeps_input, .backward = clamp_one});
+  set(OpKind::kClampBetween, {.saves = keeps_input, .backward = clamp_between});
   set(OpKind::kGeluFunction, {.saves = keeps_function_input, .backward = gelu_function});
   set(OpKind::kDropout, {.saves = keeps_dropout_mask, .backward = dropout});
 }

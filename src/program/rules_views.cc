@@ -105,6 +105,26 @@ void stack(BackwardCall& call) {
     if (call.needs(i)) call.results[i] = std::move(parts[i]);
 }
 
+// Each repeated dim is split in two, the copies' one is summed.
+void repeat(BackwardCall& call) {
+  const Layout& input = call.input_info(0).layout;
+  Value gradient = call.gradient();
+  std::vector<int64_t> sizes;
+  uint32_t copies = 0;
+  const int added = gradient.rank() - input.rank;
+  for (int i = 0; i < gradient.rank(); ++i) {
+    const int64_t size = i < added ? 1 : input.size(i - added);
+    const int64_t times = gradient.size(i) / size;
+    if (times != 1) {
+      copies |= 1U << sizes.size();
+      sizes.push_back(times);
+    }
+    if (i >= added) sizes.push_back(size);
+  }
+  gradient = ops::reshape(std::move(gradient), sizes);
+  call.results[0] = copies ? ops::sum_mask(std::move(gradient), copies, false) : std::move(gradient);
+}
+
 void view_as_complex(BackwardCall& call) {
   call.results[0] = ops::view_as_real(ops::contiguous(call.gradient()));
 }
@@ -133,6 +153,7 @@ void add_view_rows(SetRow set) {
   set(OpKind::kCast, {.backward = cast});
   set(OpKind::kCat, {.backward = cat});
   set(OpKind::kStack, {.backward = stack});
+  set(OpKind::kRepeat, {.backward = repeat});
   set(OpKind::kViewAsComplex, {.backward = view_as_complex});
   set(OpKind::kViewAsReal, {.backward = view_as_real});
 }

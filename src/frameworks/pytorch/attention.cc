@@ -48,7 +48,8 @@ Attended eager(Eager& e, const AttentionCall& call, const Value& q, const Value&
     weights = ops::mul(weights, *call.softcap);
   }
   if (mask) weights = ops::add(weights, mask);
-  weights = ops::cast(ops::softmax(weights, -1, DType::kFloat32), q.dtype());
+  weights = call.widens_softmax ? ops::cast(ops::softmax(weights, -1, DType::kFloat32), q.dtype())
+                                : e.softmax(weights, -1);
   weights = ops::dropout(weights, call.dropout);
   Value output = e.matmul(weights, value);
   output = ops::contiguous(ops::transpose(output, 1, 2));

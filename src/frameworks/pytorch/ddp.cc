@@ -37,7 +37,7 @@ class Ddp : public ParallelEngine {
 
   void begin_micro_step(bool is_training, bool communicates) override {
     communicates_ = communicates;
-    if (is_training && communicates && !ready_order_.empty() && !is_rebuilt_) rebuild();
+    if (is_training && !ready_order_.empty() && !is_rebuilt_) rebuild();
     if (syncs_buffers_) sync_buffers();
     syncs_buffers_ = is_training && communicates;
   }

@@ -9,9 +9,9 @@ namespace plimsoll::pytorch {
 namespace {
 
 // The MLP or the experts of the layer.
-Value feed_forward(Eager& e, const LayerCall& call, const Value& hidden) {
+MixtureResult feed_forward(Eager& e, const LayerCall& call, const Value& hidden) {
   if (call.layer.moe) return mixture(e, call.family, *call.layer.moe, "mlp", hidden);
-  return mlp(e, call.family, *call.layer.mlp, "mlp", hidden);
+  return {.output = mlp(e, call.family, *call.layer.mlp, "mlp", hidden)};
 }
 
 Value normed(Eager& e, const LayerCall& call, std::string_view name, const Value& hidden) {
@@ -27,7 +27,8 @@ Value added(Eager& e, const LayerCall& call, const Value& residual, std::string_
   return ops::add(residual, e.dropout(dropout, branch, a.residual_dropout));
 }
 
-// LlamaDecoderLayer.forward and those that norm elsewhere; the attention's weights stay in scope.
+// LlamaDecoderLayer.forward and those that norm elsewhere; the attention's weights stay in scope under the
+// name that a mixture's second result takes over.
 Value sequential_layer(Eager& e, const LayerCall& call, const Value& given) {
   const Family& family = call.family;
   Value residual = given;
@@ -38,7 +39,9 @@ Value sequential_layer(Eager& e, const LayerCall& call, const Value& given) {
   hidden = added(e, call, residual, family.dropouts.attention, hidden);
   residual = hidden;
   hidden = normed(e, call, family.norms.before_mlp, hidden);
-  hidden = feed_forward(e, call, hidden);
+  MixtureResult fed_forward = feed_forward(e, call, hidden);
+  hidden = std::move(fed_forward.output);
+  if (fed_forward.routing) attended.weights = std::move(fed_forward.routing);
   hidden = normed(e, call, family.norms.after_mlp, hidden);
   hidden = added(e, call, residual, family.dropouts.mlp, hidden);
   return hidden;
@@ -48,7 +51,7 @@ Value sequential_layer(Eager& e, const LayerCall& call, const Value& given) {
 Value parallel_layer(Eager& e, const LayerCall& call, const Value& given) {
   const Value hidden = norm(e, call.family, "input_layernorm", given);
   const Attended attended = decoder_attention(e, call, hidden);
-  const Value fed_forward = feed_forward(e, call, hidden);
+  const Value fed_forward = feed_forward(e, call, hidden).output;
   return ops::add(ops::add(given, attended.output), fed_forward);
 }
 
@@ -59,7 +62,7 @@ Value phi_layer(Eager& e, const LayerCall& call, const Value& given) {
   const Value hidden = norm(e, call.family, "input_layernorm", given);
   Attended attended = decoder_attention(e, call, hidden);
   attended.output = e.dropout(dropouts.attention, attended.output, probability);
-  Value fed_forward = feed_forward(e, call, hidden);
+  Value fed_forward = feed_forward(e, call, hidden).output;
   fed_forward = e.dropout(dropouts.mlp, fed_forward, probability);
   return ops::add(ops::add(attended.output, fed_forward), given);
 }
@@ -67,7 +70,7 @@ Value phi_layer(Eager& e, const LayerCall& call, const Value& given) {
 // StableLmDecoderLayer.forward
 Value stablelm_layer(Eager& e, const LayerCall& call, const Value& given) {
   const auto fed_forward_on = [&](const Value& x) {
-    const Value output = feed_forward(e, call, x);
+    const Value output = feed_forward(e, call, x).output;
     return e.dropout(call.family.dropouts.mlp, output, e.architecture().residual_dropout);
   };
   const Value hidden = norm(e, call.family, "input_layernorm", given);
@@ -89,15 +92,35 @@ Value decoder_layer(Eager& e, const LayerCall& call, const Value& given) {
       return parallel_layer(e, call, given);
     case LayerVariant::kParallelResidualLast:
       return phi_layer(e, call, given);
+    case LayerVariant::kLlama4:
+      return llama4_layer(e, call, given);
     case LayerVariant::kStableLm:
       return stablelm_layer(e, call, given);
   }
   return given;
 }
 
-Value decoder_block(Eager& e, const LayerCall& call, const Value& given) {
+// FSDP2's pre-forward hook casts what a block is given to the dtype of its parameters (cast_forward_inputs).
+// Source: torch/distributed/fsdp/_fully_shard/_fsdp_state.py, _pre_forward.
+Value as_unit_input(const ResolvedJob& job, const Value& x) {
+  const bool is_cast = job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.cast_forward_inputs &&
+                       job.fsdp2.param_dtype && x && is_floating(x.dtype());
+  return is_cast ? ops::cast(x, *job.fsdp2.param_dtype) : x;
+}
+
+Value decoder_block(Eager& e, const LayerCall& given_call, const Value& given) {
+  const Rotary rotary{.cos = as_unit_input(given_call.job, given_call.rotary.cos),
+                      .sin = as_unit_input(given_call.job, given_call.rotary.sin),
+                      .complex = given_call.rotary.complex};
+  const LayerCall call{.family = given_call.family,
+                       .job = given_call.job,
+                       .layer = given_call.layer,
+                       .mask = given_call.mask,
+                       .rotary = rotary,
+                       .positions = given_call.positions,
+                       .cache = given_call.cache};
   RegionScope region(e, RegionKind::kBlock, {&given},
-                     {&call.mask, &call.positions, &call.rotary.cos, &call.rotary.sin, &call.rotary.complex});
+                     {&call.mask, &call.positions, &rotary.cos, &rotary.sin, &rotary.complex});
   Value hidden = decoder_layer(e, call, given);
   region.end({&hidden});
   return hidden;
@@ -153,12 +176,12 @@ Value decoder_model(Eager& e, const Family& family, const ResolvedJob& job, cons
   const Rotaries rotaries = rotary_embeddings(e, family, hidden, positions);
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const Eager::Module layer_scope(e, fmt::format("layers.{}", i));
-    const bool is_sliding = a.layers[i].attention.window.has_value();
+    const bool is_sliding = is_local(a.layers[i].attention);
     hidden = decoder_block(e,
                            {.family = family,
                             .job = job,
                             .layer = a.layers[i],
-                            .mask = is_sliding ? masks.sliding : masks.full,
+                            .mask = is_sliding ? masks.local : masks.full,
                             .rotary = is_sliding ? rotaries.sliding : rotaries.full,
                             .positions = positions,
                             .cache = cache},

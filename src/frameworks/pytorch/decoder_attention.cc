@@ -21,7 +21,9 @@ Heads separate_projections(Eager& e, const Family& family, const Attention& spec
   };
   const auto project = [&](std::string_view name, std::string_view norm_name) {
     Value x = e.linear(name, hidden);
-    if (spec.head_norm == HeadNorm::kWholeProjection && !norm_name.empty()) x = norm(e, family, norm_name, x);
+    if (spec.head_norm == HeadNorm::kWholeProjection) {
+      return norm_name.empty() ? x : norm(e, family, norm_name, x);
+    }
     x = ops::view(x, {b, s, -1, spec.head_dim});
     if (is_normed(HeadNormOrder::kWithProjection) && !norm_name.empty()) x = norm(e, family, norm_name, x);
     return x;
@@ -35,7 +37,10 @@ Heads separate_projections(Eager& e, const Family& family, const Attention& spec
     heads.k = norm_of_heads(e, family, family.key_norm, heads.k);
   };
   if (is_normed(HeadNormOrder::kBeforeTranspose)) norm_both();
-  for (Value* x : {&heads.q, &heads.k, &heads.v}) *x = ops::transpose(*x, 1, 2);
+  for (Value* x : {&heads.q, &heads.k, &heads.v}) {
+    if (spec.head_norm == HeadNorm::kWholeProjection) *x = ops::view(*x, {b, s, -1, spec.head_dim});
+    *x = ops::transpose(*x, 1, 2);
+  }
   if (is_normed(HeadNormOrder::kAfterTranspose)) norm_both();
   return heads;
 }
@@ -55,36 +60,41 @@ Heads fused_projection(Eager& e, const Attention& spec, const Value& hidden) {
   return heads;
 }
 
-// DynamicLayer.update: joins with what was kept so far, which is nothing. A sliding layer keeps its window's
-// length as a tensor.
-void update_cache(std::vector<Value>& cache, const Attention& spec, Heads& heads) {
-  if (spec.window) cache.push_back(ops::full(heads.k.recorder(), {}, DType::kInt64));
-  heads.k = ops::cat({heads.k}, -2);
-  heads.v = ops::cat({heads.v}, -2);
-  cache.push_back(heads.k);
-  cache.push_back(heads.v);
+}  // namespace
+
+void update_cache(const LayerCall& call, Value& k, Value& v) {
+  if (!call.cache) return;
+  std::vector<Value>& cache = *call.cache;
+  if (is_local(call.layer.attention)) cache.push_back(ops::full(k.recorder(), {}, DType::kInt64));
+  Value all_k = ops::cat({k}, -2);
+  Value all_v = ops::cat({v}, -2);
+  k = std::move(all_k);
+  v = std::move(all_v);
+  cache.push_back(k);
+  cache.push_back(v);
 }
 
-}  // namespace
+AttentionCall attention_call(const Eager& e, const LayerCall& call) {
+  return {.implementation = call.job.attention,
+          .backend = call.job.sdpa_backend,
+          .is_causal = call.layer.attention.is_causal,
+          .dropout = e.dropout_probability(e.architecture().attention_dropout),
+          .softcap = call.layer.attention.score_softcap};
+}
 
 Attended decoder_attention(Eager& e, const LayerCall& call, const Value& hidden) {
   const Eager::Module scope(e, "self_attn");
   const Architecture& a = e.architecture();
   const Attention& spec = call.layer.attention;
-  const AttentionCall core{.implementation = call.job.attention,
-                           .backend = call.job.sdpa_backend,
-                           .is_causal = spec.is_causal,
-                           .dropout = e.dropout_probability(a.attention_dropout),
-                           .softcap = spec.score_softcap};
-  if (spec.latent)
-    return {.output = latent_attention(e, call.family, spec, core, hidden, call.rotary, call.mask),
-            .weights = {}};
+  const AttentionCall core = attention_call(e, call);
+  if (spec.latent) return latent_attention(e, call, hidden);
   Heads heads = spec.is_fused_qkv ? fused_projection(e, spec, hidden)
                                   : separate_projections(e, call.family, spec, hidden);
   std::vector<Value> held;
   if (spec.rotary_dim > 0) held = apply_rotary(e, call.family, heads.q, heads.k, call.rotary);
-  if (call.cache) update_cache(*call.cache, spec, heads);
-  Attended out = attention_interface(e, core, heads.q, heads.k, heads.v, call.mask);
+  update_cache(call, heads.k, heads.v);
+  Attended out = spec.has_sinks ? attention_with_sinks(e, core, heads.q, heads.k, heads.v, call.mask)
+                                : attention_interface(e, core, heads.q, heads.k, heads.v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {hidden.size(0), hidden.size(1), -1}));
   out.output = e.linear(call.family.attention_output, out.output);
   if (call.family.dropouts.is_inside)

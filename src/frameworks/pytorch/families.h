@@ -14,6 +14,7 @@ enum class NormVariant {
   kRms,             // LlamaRMSNorm: upcast, weight * x.to(input dtype)
   kRmsWeightFirst,  // Olmo2RMSNorm: (weight * x).to(input dtype)
   kRmsPlusOne,      // GemmaRMSNorm: x.float() normalised * (1 + weight.float()), then type_as
+  kRmsWeightLast,   // Llama4TextRMSNorm: x.float() normalised, type_as, * weight
   kCohere           // CohereLayerNorm: mean and variance by hand, weight in fp32
 };
 // How apply_rotary_pos_emb turns queries and keys.
@@ -22,15 +23,18 @@ enum class RotaryVariant {
   kHalves,              // rotate_half by cat((-x2, x1))
   kHalvesFloat,         // Olmo2: cos and sin stay fp32, the result is cast back
   kPartial,             // Phi3: always cut at rotary_dim and joined again, inside the function
+  kPartialTogether,     // Glm4Moe: the same, but both are turned before they are joined
   kPartialByCaller,     // Phi: the attention cuts, and holds the parts to its end
   kInterleavedPartial,  // Glm4: every second element; cos and sin are interleaved here, then cut as kPartial
   kInterleavedFloat,    // Cohere: every second element, in fp32, the result is cast back
+  kHalfTable,           // GptOss: cos and sin are half as wide, the halves are multiplied with them
   kComplex,             // pairs of neighbours as complex numbers (deepseek_v2, llama4)
 };
 enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kGptJ, kBert };
 // In which order a decoder layer norms and adds.
 enum class LayerVariant {
   kSequential,            // residual + attention(norm(x)), then residual + mlp(norm(x)), see BranchNorms
+  kLlama4,                // the same, with other locals
   kStableLm,              // the same or in parallel; every intermediate stays in scope
   kParallel,              // Cohere: residual + attention(norm(x)) + mlp(norm(x))
   kParallelResidualLast,  // Phi: attention(norm(x)) + mlp(norm(x)) + residual
@@ -40,6 +44,8 @@ enum class WindowMasks {
   kNone,           // one causal mask; windows are not looked at
   kOne,            // one mask for all layers, with the window if there is one
   kBoth,           // a causal and a sliding one, each layer takes its own
+  kBothAlways,     // Qwen2Moe: the sliding one of a window of 0 where there is none
+  kChunked,        // Llama4: a causal and a chunked one, those that layers take
   kSlidingIfUsed,  // Qwen2: the sliding one only when a layer has a window
 };
 // When queries and keys are normed per head.
@@ -85,6 +91,7 @@ struct Family {
   BodyVariant body = BodyVariant::kDecoder;
   LayerVariant layer = LayerVariant::kSequential;
   WindowMasks masks = WindowMasks::kNone;
+  bool masks_know_positions = true;  // whether the masks' functions are given the positions
   HeadNormOrder head_norm_order = HeadNormOrder::kWithProjection;
   bool has_head_norm_list = false;        // StableLM: a LayerNorm of its own for every head
   bool has_rotary_by_layer_type = false;  // Gemma3, Olmo3: two sets of frequencies

@@ -307,6 +307,8 @@ class Fsdp2 : public ParallelEngine {
     int64_t elements = 0;
     for (size_t i : members) elements += parameters_[i].padded;
     Value input = ops::empty(r_, {elements}, dtype);
+    // A loop variable of foreach_reduce keeps the last gradient to the end of the call.
+    const Value last = ranks() > 1 ? gradients.back() : Value();
     gradients.clear();
     Value output;
     {

@@ -44,6 +44,20 @@ MaskFunction sliding(int64_t window) {
   return all_of({overlay, causal});
 }
 
+// chunked_causal_mask_function
+MaskFunction chunked(int64_t chunk, Value left_padding) {
+  const MaskFunction overlay = [chunk, left_padding = std::move(left_padding)](const Indices& indices) {
+    const auto chunk_of = [&](const Value& position) {
+      Value shifted = ops::sub(position, ops::index(left_padding, {indices.batch}));
+      return ops::with_scalar(OpKind::kFloorDivide, std::move(shifted), static_cast<double>(chunk));
+    };
+    Value key = chunk_of(indices.key);
+    Value query = chunk_of(indices.query);
+    return ops::compare(std::move(key), std::move(query));
+  };
+  return all_of({overlay, causal});
+}
+
 // padding_mask_function
 MaskFunction padding(Value mask) {
   return [mask = std::move(mask)](const Indices& indices) {
@@ -91,32 +105,67 @@ bool has_cache(const Eager& e, const ResolvedJob& job) {
   return is_wanted && !(e.is_training() && job.recompute.kind != RecomputeKind::kNone);
 }
 
-Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
-                  const Value& positions, std::optional<int64_t> window) {
+namespace {
+
+// _preprocess_mask_arguments: the padding mask as bool; undefined when none was given.
+Value preprocessed(const Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
+                   const Value& positions) {
+  if (given_mask) return ops::cast(given_mask, DType::kBool);
+  if (!positions || has_cache(e, job)) return {};
+  Value expanded = ops::expand(positions, {embeddings.size(0), positions.size(1)});
+  look_for_packed_sequences(expanded);
+  return {};
+}
+
+// The mask interface of the attention implementation; `local_size`: the window or chunk.
+Value interface_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& padding_mask,
+                     std::optional<int64_t> local_size, MaskFunction function) {
   const int64_t batch = embeddings.size(0), length = embeddings.size(1);
-  Value padding_mask;
-  if (given_mask) padding_mask = ops::cast(given_mask, DType::kBool);
-  if (!given_mask && positions && !has_cache(e, job)) {
-    Value expanded = ops::expand(positions, {batch, positions.size(1)});
-    look_for_packed_sequences(expanded);
-  }
   const bool is_eager = job.attention == AttentionImplementation::kEager;
-  if (!is_eager && !(window && length >= *window)) {  // _ignore_causal_mask_sdpa
+  if (!is_eager && !(local_size && length >= *local_size)) {  // _ignore_causal_mask_sdpa
     if (padding_mask) all_are_set(padding_mask);
     return {};
   }
-  MaskFunction function = window ? sliding(*window) : MaskFunction(causal);
   if (padding_mask) function = all_of({function, padding(padding_mask)});
   Value mask = boolean_mask(e.recorder(), batch, length, function);
   if (is_eager) mask = eager_mask(mask, embeddings.dtype());
   return mask;
 }
 
+// create_chunked_causal_mask
+Value chunked_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
+                   const Value& positions, int64_t chunk) {
+  const Value padding_mask = preprocessed(e, job, embeddings, given_mask, positions);
+  Value left_padding;
+  if (padding_mask) {
+    Value seen = ops::cumsum(padding_mask, -1, DType::kInt64);
+    Value is_left = ops::compare(std::move(seen), ops::zeros_like(padding_mask));
+    left_padding = ops::sum(std::move(is_left), {-1}, false);
+  } else {
+    left_padding = ops::zeros(e.recorder(), {embeddings.size(0)}, DType::kInt64);
+  }
+  return interface_mask(e, job, embeddings, padding_mask, chunk, chunked(chunk, left_padding));
+}
+
+}  // namespace
+
+Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
+                  const Value& positions, std::optional<int64_t> window) {
+  const Value padding_mask = preprocessed(e, job, embeddings, given_mask, positions);
+  return interface_mask(e, job, embeddings, padding_mask, window,
+                        window ? sliding(*window) : MaskFunction(causal));
+}
+
 Masks decoder_masks(Eager& e, const Family& family, const ResolvedJob& job, const Value& embeddings,
-                    const Value& given_mask, const Value& positions) {
-  std::optional<int64_t> window;
-  for (const Layer& layer : e.architecture().layers)
+                    const Value& given_mask, const Value& given_positions) {
+  std::optional<int64_t> window, chunk;
+  bool has_full = false;
+  for (const Layer& layer : e.architecture().layers) {
     if (layer.attention.window) window = layer.attention.window;
+    if (layer.attention.chunk) chunk = layer.attention.chunk;
+    has_full = has_full || !is_local(layer.attention);
+  }
+  const Value positions = family.masks_know_positions ? given_positions : Value();
   const auto make = [&](std::optional<int64_t> w) {
     return causal_mask(e, job, embeddings, given_mask, positions, w);
   };
@@ -127,12 +176,20 @@ Masks decoder_masks(Eager& e, const Family& family, const ResolvedJob& job, cons
       break;
     case WindowMasks::kOne:
       masks.full = make(window);
-      masks.sliding = masks.full;
+      masks.local = masks.full;
       break;
     case WindowMasks::kBoth:
     case WindowMasks::kSlidingIfUsed:
       masks.full = make(std::nullopt);
-      if (window) masks.sliding = make(window);
+      if (window) masks.local = make(window);
+      break;
+    case WindowMasks::kBothAlways:
+      masks.full = make(std::nullopt);
+      masks.local = make(window.value_or(0));
+      break;
+    case WindowMasks::kChunked:
+      if (has_full) masks.full = make(std::nullopt);
+      if (chunk) masks.local = chunked_mask(e, job, embeddings, given_mask, positions, *chunk);
       break;
   }
   return masks;

@@ -1,6 +1,6 @@
 // Multi-head latent attention. Source: transformers 5.24, models/deepseek_v3/modeling_deepseek_v3.py,
 // DeepseekV3Attention, and DeepseekV2Attention beside it.
-#include "frameworks/pytorch/modules.h"
+#include "frameworks/pytorch/decoder_attention.h"
 
 namespace plimsoll::pytorch {
 namespace {
@@ -12,34 +12,14 @@ Value queries(Eager& e, const Family& family, const LatentAttention& latent, con
   return e.linear("q_b_proj", low);
 }
 
-// [q1 * cos - q2 * sin, q2 * cos + q1 * sin]
-Value rotated_pairs(Eager& e, const Value& even, const Value& odd, const Value& cos, const Value& sin) {
-  std::vector<Value> parts;
-  {
-    Value straight = ops::mul(even, cos);
-    Value turned = ops::mul(odd, sin);
-    parts.push_back(ops::sub(std::move(straight), std::move(turned)));
+void rotate(Eager& e, const LayerCall& call, Value& q, Value& k) {
+  if (call.family.rotary == RotaryVariant::kComplex) {
+    apply_complex_rotary(q, k, call.rotary, true);
+  } else if (call.layer.attention.latent->is_rope_interleaved) {
+    apply_interleaved_rotary(e, q, k, call.rotary);
+  } else {
+    apply_rotary(e, call.family, q, k, call.rotary);
   }
-  {
-    Value straight = ops::mul(odd, cos);
-    Value turned = ops::mul(even, sin);
-    parts.push_back(ops::add(std::move(straight), std::move(turned)));
-  }
-  return e.cat(std::move(parts), -1);
-}
-
-// apply_rotary_pos_emb_interleave
-void apply_interleaved(Eager& e, Value& q, Value& k, const Rotary& rotary) {
-  const int64_t half = rotary.cos.size(-1) / 2;
-  const auto first_half = [&](const Value& x) { return ops::unsqueeze(ops::slice(x, -1, 0, half), 1); };
-  const Value cos = first_half(rotary.cos), sin = first_half(rotary.sin);
-  const auto every_second = [&](const Value& x, int64_t start) { return ops::slice(x, -1, start, half, 2); };
-  const Value q1 = every_second(q, 0), q2 = every_second(q, 1);
-  const Value k1 = every_second(k, 0), k2 = every_second(k, 1);
-  Value new_q = rotated_pairs(e, q1, q2, cos, sin);
-  Value new_k = rotated_pairs(e, k1, k2, cos, sin);
-  q = std::move(new_q);
-  k = std::move(new_k);
 }
 
 struct KeysAndValues {
@@ -63,33 +43,29 @@ KeysAndValues expand(Eager& e, const Attention& spec, const Value& compressed, c
 
 }  // namespace
 
-Value latent_attention(Eager& e, const Family& family, const Attention& spec, const AttentionCall& core,
-                       const Value& hidden, const Rotary& rotary, const Value& mask) {
+Attended latent_attention(Eager& e, const LayerCall& call, const Value& hidden) {
+  const Attention& spec = call.layer.attention;
   const LatentAttention& latent = *spec.latent;
   const int64_t b = hidden.size(0), s = hidden.size(1);
   const std::array<int64_t, 2> head{latent.nope_head_dim, latent.rope_head_dim};
   const std::array<int64_t, 2> low{latent.kv_rank, latent.rope_head_dim};
 
-  Value q = ops::view(queries(e, family, latent, hidden), {b, s, -1, spec.head_dim});
+  Value q = ops::view(queries(e, call.family, latent, hidden), {b, s, -1, spec.head_dim});
   q = ops::transpose(std::move(q), 1, 2);
   std::vector<Value> q_parts = ops::split(q, head, -1);
   const Value compressed = e.linear("kv_a_proj_with_mqa", hidden);
   std::vector<Value> kv_parts = ops::split(compressed, low, -1);
-  kv_parts[0] = norm(e, family, "kv_a_layernorm", kv_parts[0]);
+  kv_parts[0] = norm(e, call.family, "kv_a_layernorm", kv_parts[0]);
   kv_parts[0] = ops::view(std::move(kv_parts[0]), {b, 1, s, latent.kv_rank});
   kv_parts[1] = ops::view(std::move(kv_parts[1]), {b, 1, s, latent.rope_head_dim});
-  if (family.rotary == RotaryVariant::kComplex) {
-    apply_complex_rotary(q_parts[1], kv_parts[1], rotary, true);
-  } else if (latent.is_rope_interleaved) {
-    apply_interleaved(e, q_parts[1], kv_parts[1], rotary);
-  } else {
-    apply_rotary(e, family, q_parts[1], kv_parts[1], rotary);
-  }
+  rotate(e, call, q_parts[1], kv_parts[1]);
+  update_cache(call, kv_parts[0], kv_parts[1]);
   const Value query = e.cat({q_parts[0], q_parts[1]}, -1);
   const KeysAndValues expanded = expand(e, spec, kv_parts[0], kv_parts[1]);
-  Value out = attention_core(e, core, query, expanded.keys, expanded.values, mask);
-  out = ops::contiguous(ops::reshape(out, {b, s, -1}));
-  out = e.linear("o_proj", out);
+  Attended out =
+      attention_interface(e, attention_call(e, call), query, expanded.keys, expanded.values, call.mask);
+  out.output = ops::contiguous(ops::reshape(out.output, {b, s, -1}));
+  out.output = e.linear("o_proj", out.output);
   return out;
 }
 

@@ -10,6 +10,7 @@ namespace plimsoll::pytorch {
 
 // norms.cc: the module `name` below the current path on x [.., dim].
 Value norm(Eager& e, const Family& family, std::string_view name, const Value& x);
+Value norm_without_weight(Eager& e, const Value& x);  // x * rsqrt(mean(x^2)) in fp32, back in x's dtype
 Value norm_of_each_head(Eager& e, std::string_view name, const Value& x);  // on x [b, heads, s, head_dim]
 
 // rotary.cc
@@ -26,6 +27,9 @@ std::vector<Value> apply_rotary(Eager& e, const Family& family, Value& q, Value&
 // x * cos + rotate_half(x) * sin, halves
 Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin);
 
+// paired_rotary.cc: apply_rotary_pos_emb_interleave (DeepSeek-V3), and GptOss' apply_rotary_pos_emb.
+void apply_interleaved_rotary(Eager& e, Value& q, Value& k, const Rotary& rotary);
+void apply_half_table_rotary(Eager& e, Value& q, Value& k, const Rotary& rotary);
 // complex_rotary.cc: <Family>RotaryEmbedding.forward at the current path, and apply_rotary_emb on
 // [b, heads, s, d] (DeepSeek-V2) or [b, s, heads, d] (Llama 4).
 Rotary complex_rotary_embedding(Eager& e, const Value& positions, int64_t rotary_dim);
@@ -38,8 +42,9 @@ Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, con
                   const Value& positions, std::optional<int64_t> window);
 // The masks of a decoder's layers, as the family makes them.
 struct Masks {
-  Value full, sliding;  // of layers without and with a window
+  Value full, local;  // of layers that see all, and of those with a window or chunks
 };
+inline bool is_local(const Attention& a) { return a.window || a.chunk; }
 Masks decoder_masks(Eager& e, const Family& family, const ResolvedJob& job, const Value& embeddings,
                     const Value& given_mask, const Value& positions);
 // Whether the model keeps keys and values (use_cache).
@@ -54,6 +59,7 @@ struct AttentionCall {
   bool is_causal = true;
   double dropout = 0;
   std::optional<double> softcap;  // of the scores; eager only
+  bool widens_softmax = true;     // to fp32; eager only
 };
 struct Attended {
   Value output;   // [b, s, heads, d]
@@ -66,12 +72,10 @@ inline Value attention_core(Eager& e, const AttentionCall& call, const Value& q,
                             const Value& v, const Value& mask) {
   return attention_interface(e, call, q, k, v, mask).output;
 }
+// sinks.cc: eager attention with the parameter "sinks" at the current path.
+Attended attention_with_sinks(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
+                              const Value& v, const Value& mask);
 Value repeat_kv(Value x, int64_t times);
-
-// mla.cc: latent attention (DeepSeek) at the current path on [b, s, hidden]. `core.is_causal` and the like
-// are the caller's.
-Value latent_attention(Eager& e, const Family& family, const Attention& spec, const AttentionCall& core,
-                       const Value& hidden, const Rotary& rotary, const Value& mask);
 
 // activations.cc: the activation module `name` below the current path.
 Value activation(Eager& e, std::string_view name, Activation kind, const Value& x);
@@ -80,15 +84,26 @@ Value activation(Eager& e, std::string_view name, Activation kind, const Value& 
 Value mlp(Eager& e, const Family& family, const Mlp& mlp, std::string_view name, const Value& x);
 
 // moe.cc: the block of experts on x [b, s, hidden].
-Value mixture(Eager& e, const Family& family, const Moe& moe, std::string_view name, const Value& x);
+struct MixtureResult {
+  Value output;   // [b, s, hidden], or [b * s, hidden] (Llama 4)
+  Value routing;  // the router's weights (GptOss) or logits (Llama 4), where the block returns them
+};
+MixtureResult mixture(Eager& e, const Family& family, const Moe& moe, std::string_view name, const Value& x);
 
 // routers.cc: the module at the current path on [tokens, hidden].
 struct Routing {
   Value logits;   // [tokens, experts]
-  Value weights;  // [tokens, experts per token]
+  Value weights;  // [tokens, experts per token]; of all experts (Llama 4)
   Value indices;  // int64, as weights
 };
-Routing route(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden);
+// `correction`: what MiniMax' block adds to the scores.
+Routing route(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden, const Value& correction);
+
+// experts.cc: the module "experts" on [tokens, hidden] with the router's choice, [tokens, experts per token].
+Value experts(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden, const Value& indices,
+              const Value& weights);
+// Llama 4's, on [experts * tokens, hidden].
+Value spread_experts(Eager& e, const Moe& moe, const Value& hidden);
 
 // loss.cc: ForCausalLMLoss, and CrossEntropyLoss of unshifted labels in the logits' dtype; logits [b, s,
 // vocab], labels [b, s] int64. A scalar.

@@ -1,74 +1,46 @@
-// Mixtures of experts. Source: transformers 5.24, integrations/moe.py (experts_implementation "grouped_mm",
-// the default) and models/<family>/modeling_<family>.py.
-#include <cassert>
-
+// Blocks of experts behind a router. Source: transformers 5.24, models/<family>/modeling_<family>.py.
 #include "frameworks/pytorch/modules.h"
 
 namespace plimsoll::pytorch {
 namespace {
 
-// _grouped_linear; parameters are [experts, out, in].
-Value grouped_linear(Eager& e, std::string_view parameter, const Value& x, const Value& offsets) {
-  Value weight = ops::transpose(e.parameter(parameter), -2, -1);
-  Value input = ops::cast(x, weight.dtype());
-  return ops::grouped_mm(std::move(input), std::move(weight), offsets);
+struct BlockCall {
+  const Family& family;
+  const Moe& moe;
+};
+
+Routing routed(Eager& e, const BlockCall& call, std::string_view router, const Value& hidden,
+               const Value& correction = {}) {
+  const Eager::Module scope(e, router);
+  return route(e, call.family.mixture, call.moe, hidden, correction);
 }
 
-// _default_apply_gate
-Value apply_gate(Eager& e, const Moe& moe, const Value& gate_up) {
-  std::vector<Value> halves = ops::chunk(gate_up, 2, -1);
-  Value activated = activation(e, "act_fn", moe.activation, halves[0]);
-  return ops::mul(std::move(activated), halves[1]);
+Value experts_of(Eager& e, const BlockCall& call, const Value& hidden, const Routing& routing) {
+  return experts(e, call.family.mixture, call.moe, hidden, routing.indices, routing.weights);
 }
 
-// grouped_mm_experts_forward: all pairs of a token and a chosen expert at once, sorted by expert.
-Value experts(Eager& e, const Moe& moe, const Value& hidden, const Value& indices, const Value& weights) {
-  const Eager::Module scope(e, "experts");
-  const int64_t tokens = hidden.size(0), width = hidden.size(-1), per_token = indices.size(-1);
-  const Value pair_weights = ops::reshape(weights, {-1});
-  const Value expert_ids = ops::reshape(indices, {-1});
-  const std::vector<Value> sorted = ops::sort(expert_ids, -1);
-  const Value& order = sorted[1];
-  Value token = ops::with_scalar(OpKind::kFloorDivide, order, static_cast<double>(per_token));
-  const Value selected = ops::index(hidden, {std::move(token)});
-  const Value selected_weights = ops::index(pair_weights, {order});
-
-  const Value counted = ops::cast(sorted[0], DType::kInt32);
-  const Value tokens_per_expert = ops::histogram(counted, moe.experts);
-  const Value offsets = ops::cumsum(tokens_per_expert, 0, DType::kInt32);
-
-  Value out = grouped_linear(e, "gate_up_proj", selected, offsets);
-  out = apply_gate(e, moe, out);
-  out = grouped_linear(e, "down_proj", out, offsets);
-
-  Value weighted = ops::mul(out, ops::unsqueeze(selected_weights, -1));
-  Value inverse = ops::empty_like(order);
-  inverse = ops::index_put_(std::move(inverse), {order}, ops::arange(e.recorder(), order.size(0)));
-  weighted = ops::index(weighted, {inverse});
-  const Value sum = ops::sum(ops::view(weighted, {tokens, per_token, width}), {1}, false);
-  return ops::cast(sum, hidden.dtype());
+Value shared_expert(Eager& e, const BlockCall& call, std::string_view name, const Value& hidden) {
+  const Mlp wide{.intermediate = call.moe.shared_intermediate,
+                 .is_gated = true,
+                 .has_bias = call.moe.has_shared_bias,
+                 .activation = call.moe.activation};
+  return mlp(e, call.family, wide, name, hidden);
 }
 
-Routing gate(Eager& e, const Family& family, const Moe& moe, const Value& hidden) {
-  const Eager::Module scope(e, "gate");
-  return route(e, family.mixture, moe, hidden);
-}
-
-// MixtralSparseMoeBlock, Qwen3MoeSparseMoeBlock
-Value sparse_block(Eager& e, const Family& family, const Moe& moe, const Value& given) {
+// MixtralSparseMoeBlock, Qwen3MoeSparseMoeBlock, MiniMaxM2SparseMoeBlock
+Value sparse_block(Eager& e, const BlockCall& call, const Value& given) {
   Value hidden = ops::view(given, {-1, given.size(-1)});
-  const Routing routing = gate(e, family, moe, hidden);
-  hidden = experts(e, moe, hidden, routing.indices, routing.weights);
+  const Routing routing = routed(e, call, "gate", hidden, e.buffer("e_score_correction_bias"));
+  hidden = experts_of(e, call, hidden, routing);
   return ops::reshape(hidden, given.layout().shape());
 }
 
 // Qwen2MoeSparseMoeBlock
-Value gated_shared_block(Eager& e, const Family& family, const Moe& moe, const Value& given) {
+Value gated_shared_block(Eager& e, const BlockCall& call, const Value& given) {
   const Value hidden = ops::view(given, {-1, given.size(-1)});
-  const Mlp wide{.intermediate = moe.shared_intermediate, .is_gated = true, .activation = moe.activation};
-  Value shared = mlp(e, family, wide, "shared_expert", hidden);
-  const Routing routing = gate(e, family, moe, hidden);
-  Value out = experts(e, moe, hidden, routing.indices, routing.weights);
+  Value shared = shared_expert(e, call, "shared_expert", hidden);
+  const Routing routing = routed(e, call, "gate", hidden);
+  Value out = experts_of(e, call, hidden, routing);
   shared = ops::mul(ops::sigmoid(e.linear("shared_expert_gate", hidden)), shared);
   out = ops::add(out, shared);
   out = ops::reshape(out, given.layout().shape());
@@ -76,31 +48,60 @@ Value gated_shared_block(Eager& e, const Family& family, const Moe& moe, const V
 }
 
 // DeepseekV2Moe, DeepseekV3MoE, Glm4MoeMoE
-Value shared_block(Eager& e, const Family& family, const Moe& moe, const Value& given) {
-  const Routing routing = gate(e, family, moe, given);
+Value shared_block(Eager& e, const BlockCall& call, const Value& given) {
+  const Routing routing = routed(e, call, "gate", given);
   Value hidden = ops::view(given, {-1, given.size(-1)});
-  hidden = ops::view(experts(e, moe, hidden, routing.indices, routing.weights), given.layout().shape());
-  const Mlp shared{.intermediate = moe.shared_intermediate, .is_gated = true, .activation = moe.activation};
-  hidden = ops::add(hidden, mlp(e, family, shared, "shared_experts", given));
+  hidden = ops::view(experts_of(e, call, hidden, routing), given.layout().shape());
+  hidden = ops::add(hidden, shared_expert(e, call, "shared_experts", given));
   return hidden;
+}
+
+// GptOssMLP: returns the weights too.
+MixtureResult gpt_oss_block(Eager& e, const BlockCall& call, const Value& given) {
+  Value hidden = ops::reshape(given, {-1, given.size(-1)});
+  Routing routing = routed(e, call, "router", hidden);
+  hidden = experts_of(e, call, hidden, routing);
+  hidden = ops::reshape(hidden, given.layout().shape());
+  return {.output = std::move(hidden), .routing = std::move(routing.weights)};
+}
+
+// Llama4TextMoe: every expert computes every token; [tokens, hidden], and returns the logits too.
+MixtureResult llama4_block(Eager& e, const BlockCall& call, const Value& given) {
+  const int64_t width = given.size(-1);
+  const Value hidden = ops::reshape(given, {-1, width});
+  Routing routing = routed(e, call, "router", hidden);
+  const int64_t count = routing.weights.size(1);
+  const std::array<int64_t, 2> times{count, 1};
+  Value routed_in = ops::repeat(hidden, times);
+  Value weights = ops::reshape(ops::transpose(routing.weights, 0, 1), {-1, 1});
+  routed_in = ops::mul(routed_in, std::move(weights));
+  const Value routed_out = spread_experts(e, call.moe, routed_in);
+  Value out = shared_expert(e, call, "shared_expert", hidden);
+  Value sum = ops::sum(ops::reshape(routed_out, {count, -1, width}), {0}, false);
+  out = ops::add_(std::move(out), std::move(sum));
+  return {.output = std::move(out), .routing = std::move(routing.logits)};
 }
 
 }  // namespace
 
-Value mixture(Eager& e, const Family& family, const Moe& moe, std::string_view name, const Value& x) {
+MixtureResult mixture(Eager& e, const Family& family, const Moe& moe, std::string_view name, const Value& x) {
   const Eager::Module scope(e, name);
+  const BlockCall call{.family = family, .moe = moe};
   switch (family.mixture) {
     case MixtureVariant::kMixtral:
-      return sparse_block(e, family, moe, x);
+    case MixtureVariant::kMinimax:
+      return {.output = sparse_block(e, call, x)};
     case MixtureVariant::kQwen:
-      return moe.has_shared_gate ? gated_shared_block(e, family, moe, x) : sparse_block(e, family, moe, x);
+      return {.output = moe.has_shared_gate ? gated_shared_block(e, call, x) : sparse_block(e, call, x)};
     case MixtureVariant::kDeepseekV2:
     case MixtureVariant::kDeepseekV3:
-      return shared_block(e, family, moe, x);
-    default:
-      assert(false && "mixture without a recipe");
+      return {.output = shared_block(e, call, x)};
+    case MixtureVariant::kGptOss:
+      return gpt_oss_block(e, call, x);
+    case MixtureVariant::kLlama4:
+      return llama4_block(e, call, x);
   }
-  return x;
+  return {};
 }
 
 }  // namespace plimsoll::pytorch

@@ -33,18 +33,26 @@ Value rms_weight_first(Eager& e, const Value& x) {
   return ops::cast(ops::mul(e.parameter("weight"), n.hidden), x.dtype());
 }
 
+// _norm(x.float()) of Gemma and Llama 4
+Value normalised_apart(Eager& e, const Value& x) {
+  const Value wide = ops::cast(x, DType::kFloat32);
+  Value variance = ops::mean(e.pow(wide, 2), {-1}, true);
+  Value scale = e.rsqrt(ops::add(std::move(variance), kEpsilon));
+  return ops::mul(wide, std::move(scale));
+}
+
 // GemmaRMSNorm: _norm(x.float()) * (1.0 + weight.float())
 Value rms_plus_one(Eager& e, const Value& x) {
-  Value output;
-  {
-    const Value wide = ops::cast(x, DType::kFloat32);
-    Value variance = ops::mean(e.pow(wide, 2), {-1}, true);
-    Value scale = e.rsqrt(ops::add(std::move(variance), kEpsilon));
-    output = ops::mul(wide, std::move(scale));
-  }
+  Value output = normalised_apart(e, x);
   Value weight = ops::add(ops::cast(e.parameter("weight"), DType::kFloat32), 1.0);
   output = ops::mul(output, std::move(weight));
   return ops::cast(output, x.dtype());
+}
+
+// Llama4TextRMSNorm: _norm(x.float()).type_as(x) * weight
+Value rms_weight_last(Eager& e, const Value& x) {
+  const Value output = norm_without_weight(e, x);
+  return ops::mul(output, e.parameter("weight"));
 }
 
 // CohereLayerNorm
@@ -71,6 +79,8 @@ Value norm(Eager& e, const Family& family, std::string_view name, const Value& x
       return rms_weight_first(e, x);
     case NormVariant::kRmsPlusOne:
       return rms_plus_one(e, x);
+    case NormVariant::kRmsWeightLast:
+      return rms_weight_last(e, x);
     case NormVariant::kCohere:
       return centred(e, x);
     case NormVariant::kLayerNorm:
@@ -79,6 +89,8 @@ Value norm(Eager& e, const Family& family, std::string_view name, const Value& x
   assert(false && "norm variant without a recipe");
   return x;
 }
+
+Value norm_without_weight(Eager& e, const Value& x) { return ops::cast(normalised_apart(e, x), x.dtype()); }
 
 // StableLmLayerNormPerHead on [b, heads, s, d]
 Value norm_of_each_head(Eager& e, std::string_view name, const Value& x) {

@@ -129,11 +129,13 @@ Applied apply_to_part(Eager& e, RotaryVariant variant, const Value& q, const Val
   return {.q = std::move(new_q), .k = std::move(new_k), .held = {}};
 }
 
-// Glm4: both are rotated before they are joined.
-Applied apply_interleaved_part(Eager& e, RotaryVariant variant, const Value& q, const Value& k,
+// Glm4, Glm4Moe: both are rotated before they are joined.
+Applied apply_to_part_together(Eager& e, RotaryVariant variant, const Value& q, const Value& k,
                                const Value& given_cos, const Value& given_sin) {
-  const auto pairs = [](const Value& x) { return interleaved(ops::slice(x, -1, 0, x.size(-1) / 2)); };
-  const Value cos = pairs(given_cos), sin = pairs(given_sin);
+  const auto table = [&](const Value& x) {
+    return turns_pairs(variant) ? interleaved(ops::slice(x, -1, 0, x.size(-1) / 2)) : x;
+  };
+  const Value cos = table(given_cos), sin = table(given_sin);
   const int64_t rotary_dim = cos.size(-1);
   const Cut q_parts = cut(q, rotary_dim), k_parts = cut(k, rotary_dim);
   Value new_q = rotated(e, variant, q_parts.rotary, cos, sin);
@@ -167,8 +169,9 @@ Applied apply(Eager& e, RotaryVariant variant, const Value& q, const Value& k, c
   switch (variant) {
     case RotaryVariant::kPartial:
       return apply_to_part(e, variant, q, k, cos, sin);
+    case RotaryVariant::kPartialTogether:
     case RotaryVariant::kInterleavedPartial:
-      return apply_interleaved_part(e, variant, q, k, cos, sin);
+      return apply_to_part_together(e, variant, q, k, cos, sin);
     case RotaryVariant::kHalvesFloat:
     case RotaryVariant::kInterleavedFloat:
       return apply_in_float(e, variant, q, k, cos, sin);
@@ -190,8 +193,9 @@ Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, c
   // freqs = position_ids[..., None].float() * inv_freq
   Value column = ops::unsqueeze(ops::cast(positions, DType::kFloat32), -1);
   const Value freqs = ops::mul(std::move(column), std::move(frequencies));
-  const Value both =
-      family.rotary == RotaryVariant::kInterleavedFloat ? interleaved(freqs) : ops::cat({freqs, freqs}, -1);
+  const Value both = family.rotary == RotaryVariant::kHalfTable          ? freqs
+                     : family.rotary == RotaryVariant::kInterleavedFloat ? interleaved(freqs)
+                                                                         : ops::cat({freqs, freqs}, -1);
   const Value cos = ops::mul(ops::unary(OpKind::kCos, both), 1.0);
   const Value sin = ops::mul(ops::unary(OpKind::kSin, both), 1.0);
   if (family.rotary == RotaryVariant::kHalvesFloat) return {.cos = cos, .sin = sin};
@@ -203,6 +207,10 @@ Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin) {
 }
 
 std::vector<Value> apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary) {
+  if (family.rotary == RotaryVariant::kHalfTable) {
+    apply_half_table_rotary(e, q, k, rotary);
+    return {};
+  }
   Applied applied = apply(e, family.rotary, q, k, rotary);
   q = std::move(applied.q);
   k = std::move(applied.k);

@@ -1,7 +1,5 @@
 // Which experts a token goes to, and with what weights. Source: transformers 5.24,
 // models/<family>/modeling_<family>.py, <Family>TopKRouter.
-#include <cassert>
-
 #include "frameworks/pytorch/modules.h"
 
 namespace plimsoll::pytorch {
@@ -95,9 +93,46 @@ Routing sigmoid_router(Eager& e, const Moe& moe, const Value& given) {
   return routing;
 }
 
+// GptOssTopKRouter
+Routing chosen_softmax_router(Eager& e, const Moe& moe, const Value& hidden) {
+  Routing routing;
+  routing.logits = logits_of(e, hidden);
+  std::vector<Value> top = ops::topk(routing.logits, moe.experts_per_token, -1);
+  routing.weights = ops::softmax(top[0], 1, top[0].dtype());
+  routing.indices = std::move(top[1]);
+  return routing;
+}
+
+// MiniMaxM2TopKRouter; the correction is a buffer of the block.
+Routing corrected_router(Eager& e, const Moe& moe, const Value& given, const Value& correction) {
+  Routing routing;
+  const Value hidden = ops::reshape(given, {-1, given.size(-1)});
+  routing.logits = e.linear_op(ops::cast(hidden, e.parameter("weight").dtype()), e.parameter("weight"), {});
+  const Value scores = ops::sigmoid(ops::cast(routing.logits, DType::kFloat32));
+  const Value choice = ops::add(scores, correction);
+  std::vector<Value> top = ops::topk(choice, moe.experts_per_token, -1);
+  routing.indices = std::move(top[1]);
+  routing.weights = ops::gather(scores, 1, routing.indices);
+  normalise(routing.weights);
+  return routing;
+}
+
+// Llama4Router: the weights are of all experts, those of the unchosen ones 0; no indices.
+Routing spread_router(Eager& e, const Moe& moe, const Value& hidden) {
+  Routing routing;
+  routing.logits = logits_of(e, hidden);
+  const std::vector<Value> top = ops::topk(routing.logits, moe.experts_per_token, 1);
+  Value scores = ops::full_like(routing.logits);
+  scores = ops::scatter_(std::move(scores), 1, top[1], top[0]);
+  const DType dtype = scores.dtype();
+  routing.weights = ops::cast(ops::sigmoid(ops::cast(scores, DType::kFloat32)), dtype);
+  return routing;
+}
+
 }  // namespace
 
-Routing route(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden) {
+Routing route(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden,
+              const Value& correction) {
   switch (variant) {
     case MixtureVariant::kMixtral:
       return softmax_router(e, moe, true, hidden);
@@ -107,8 +142,12 @@ Routing route(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hid
       return grouped_softmax_router(e, moe, hidden);
     case MixtureVariant::kDeepseekV3:
       return sigmoid_router(e, moe, hidden);
-    default:
-      assert(false && "router without a recipe");
+    case MixtureVariant::kMinimax:
+      return corrected_router(e, moe, hidden, correction);
+    case MixtureVariant::kGptOss:
+      return chosen_softmax_router(e, moe, hidden);
+    case MixtureVariant::kLlama4:
+      return spread_router(e, moe, hidden);
   }
   return {};
 }

@@ -56,11 +56,13 @@ void read_chunks(ConfigReader& config, Architecture& a) {
 }
 
 void read_layer_kinds(ConfigReader& config, Architecture& a, const Mlp& mlp, bool has_head_norm) {
+  const bool has_temperature = config.flag("attn_temperature_tuning", true);
   const std::vector<bool> has_rotary = read_rotary_layers(config, a.layers.size());
   const std::vector<bool> has_experts = read_moe_layers(config, a.layers.size());
   for (size_t i = 0; i < a.layers.size(); ++i) {
     Layer& layer = a.layers[i];
     if (!has_rotary[i]) layer.attention.rotary_dim = 0;
+    layer.attention.has_temperature = has_temperature && !has_rotary[i];
     if (has_rotary[i] && has_head_norm) layer.attention.head_norm = HeadNorm::kWithoutWeight;
     if (has_experts[i]) continue;
     layer.moe.reset();
@@ -118,7 +120,7 @@ std::vector<Family> llama4_families() {
            .class_name = "Llama4ForCausalLM",
            .read = read_llama4,
            .list_tensors = list_llama4,
-           .harmless_keys = {"attn_temperature_tuning", "floor_scale", "attn_scale"}}};
+           .harmless_keys = {"floor_scale", "attn_scale"}}};
 }
 
 }  // namespace plimsoll

@@ -40,6 +40,7 @@ void Graph::save(NodeIndex index, bool is_output, uint8_t position, Value value,
   Saved saved{.is_output = is_output, .index = position};
   if (frame) {
     saved.slot = frames_[*frame].slots++;
+    frames_[*frame].is_slot_wanted.push_back(true);
     if (!nodes_[index].frame) {
       nodes_[index].frame = frame;
       ++frames_[*frame].references;
@@ -75,14 +76,22 @@ void Graph::release_saved(NodeIndex index) {
   std::vector<Saved> saved = std::move(nodes_[index].saved);
   nodes_[index].saved.clear();
   for (Saved& s : saved) s.value.reset();
-  if (const std::optional<FrameIndex> frame = std::exchange(nodes_[index].frame, std::nullopt))
-    release_frame(*frame);
+  const std::optional<FrameIndex> frame = std::exchange(nodes_[index].frame, std::nullopt);
+  if (!frame) return;
+  for (const Saved& s : saved) release_slot(frames_[*frame], s.slot);
+  release_frame(*frame);
 }
 
 void Graph::release_arguments(NodeIndex index, std::span<const TensorId> arguments) {
   const With<Holder> holder(r_.holder, Holder::kSaved);
   for (auto& [tensor, value] : frames_[*nodes_[index].frame].held)
     if (std::ranges::find(arguments, tensor) != arguments.end()) value.reset();
+}
+
+// Nobody will look into the slot: a recomputation doesn't fill it.
+void Graph::release_slot(Frame& frame, uint32_t slot) {
+  if (slot < frame.is_slot_wanted.size()) frame.is_slot_wanted[slot] = false;
+  if (slot < frame.recomputed.size()) frame.recomputed[slot].reset();
 }
 
 void Graph::release_frame(FrameIndex index) {

@@ -57,7 +57,8 @@ struct Frame {
   RegionId region;
   std::vector<std::pair<TensorId, Value>> held;  // tensors from outside that the recomputation reads
   uint32_t slots = 0;
-  uint32_t references = 0;  // nodes with slots
+  std::vector<bool> is_slot_wanted;  // false: its node let go of it
+  uint32_t references = 0;           // nodes with slots
   bool is_recomputed = false;
   std::vector<Value> recomputed;
   // By statement: results that a selective policy keeps.
@@ -92,6 +93,7 @@ class Graph {
 
  private:
   void dereference(NodeIndex first);
+  static void release_slot(Frame& frame, uint32_t slot);
   void release_frame(FrameIndex index);
 
   Recorder& r_;

@@ -184,8 +184,16 @@ void Player::execute(uint32_t statement, const Op& op) {
     return;
   }
   r_.replay(f_, op, input_ids_, outputs_);
+  if (op.kind == OpKind::kEfficientAttention && !r_.is_grad_enabled) leave_out_log_sum_exp();
   if (current_frame_ && keeps_result(op))
     graph_.frame(*current_frame_).kept[statement].assign(outputs_.begin(), outputs_.end());
+}
+
+// The kernel makes its log-sum-exp, its second result, only for a backward.
+void Player::leave_out_log_sum_exp() {
+  TensorInfo& info = r_.program().tensors[outputs_[1].id().value];
+  info.layout = Layout::contiguous({info.layout.size(0), info.layout.size(1), 0});
+  r_.program().storages[info.storage.value].bytes = Bytes{0};
 }
 
 }  // namespace plimsoll::autograd

@@ -54,6 +54,7 @@ class Player {
   NodeIndex make_node(const Op& op, uint32_t needed);
   void finish_node(NodeIndex index, const Op& op);
   Saves saves_of(const Op& op, uint32_t needed) const;
+  void leave_out_log_sum_exp();
   void execute(uint32_t statement, const Op& op);
 
   bool keeps_result(const Op& op) const;

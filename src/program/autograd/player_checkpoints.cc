@@ -77,12 +77,16 @@ uint32_t Player::replay_statement(uint32_t i, FrameIndex index, uint32_t slot) {
   const uint32_t needed = needed_inputs(op);
   const bool makes_node = needed != 0 && has_gradient_output(op);
   const Saves saves = makes_node ? saves_of(op, needed) : Saves{};
+  const auto fill = [&](const Value& value) {
+    if (frame.is_slot_wanted[slot]) frame.recomputed[slot] = value;
+    ++slot;
+  };
   for (uint8_t k = 0; k < op.input_count; ++k)
-    if (saves.inputs & (1U << k)) frame.recomputed[slot++] = r_.value(input_ids_[k]);
+    if (saves.inputs & (1U << k)) fill(r_.value(input_ids_[k]));
   if (slot == frame.slots) return slot;  // early stop
   execute(i, op);
   for (uint8_t k = 0; k < op.output_count; ++k)
-    if (saves.outputs & (1U << k)) frame.recomputed[slot++] = outputs_[k];
+    if (saves.outputs & (1U << k)) fill(outputs_[k]);
   keep_outputs(op);
   return slot;
 }
