@@ -9,6 +9,22 @@
 
 namespace plimsoll {
 
+void accumulate_gradient(Recorder& r, TensorId parameter, Value gradient, Value& kept, Category category) {
+  if (kept) {
+    kept = ops::add_(std::move(kept), std::move(gradient));
+    return;
+  }
+  const Layout& wanted = r.info(parameter).layout;
+  const bool is_alike = gradient.layout().strides == wanted.strides || gradient.layout().is_contiguous();
+  if (r.tensor_references(gradient.id()) == 1 && is_alike) {
+    kept = std::move(gradient);
+  } else {
+    Value copy = ops::empty(r, wanted, gradient.dtype());
+    kept = ops::copy_(std::move(copy), std::move(gradient));
+  }
+  r.program().storages[kept.info().storage.value].category = category;
+}
+
 struct Autograd::Impl {
   Impl(Recorder& recorder, const Program& forward, GradientSink& sink, UnitHooks* hooks,
        AutogradOptions options)

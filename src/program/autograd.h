@@ -30,6 +30,11 @@ class GradientSink {
   virtual void accumulate(TensorId parameter, Value gradient) = 0;
 };
 
+// AccumulateGrad: the first gradient is kept as it is when nobody else holds it and it is laid out like the
+// parameter, later ones are added in place. Source: torch/csrc/autograd/functions/accumulate_grad.h.
+void accumulate_gradient(Recorder& recorder, TensorId parameter, Value gradient, Value& kept,
+                         Category category);
+
 // What a strategy does around the calls of modules whose regions are units.
 class UnitHooks {
  public:

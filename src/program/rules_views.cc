@@ -125,6 +125,17 @@ void repeat(BackwardCall& call) {
   call.results[0] = copies ? ops::sum_mask(std::move(gradient), copies, false) : std::move(gradient);
 }
 
+// constant_pad_nd by the negated amounts: what lies between, copied.
+void pad(BackwardCall& call) {
+  const SliceAttr& attr = call.attributes<SliceAttr>();
+  const Layout layout =
+      call.gradient().layout().sliced(attr.dim, call.input_info(0).layout.size(attr.dim)).like();
+  Value gradient = call.gradient();
+  const DType dtype = gradient.dtype();
+  call.results[0] = call.recorder.emit(OpKind::kPad, {&gradient}, {layout, dtype},
+                                       SliceAttr{.dim = attr.dim, .start = -attr.start});
+}
+
 void view_as_complex(BackwardCall& call) {
   call.results[0] = ops::view_as_real(ops::contiguous(call.gradient()));
 }
@@ -151,6 +162,7 @@ void add_view_rows(SetRow set) {
   set(OpKind::kBoundary, {.backward = passes_on});
   set(OpKind::kClone, {.backward = passes_on});
   set(OpKind::kCast, {.backward = cast});
+  set(OpKind::kPad, {.backward = pad});
   set(OpKind::kCat, {.backward = cat});
   set(OpKind::kStack, {.backward = stack});
   set(OpKind::kRepeat, {.backward = repeat});

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "strategy/names.h"
 #include "validation/csv.h"
 #include "validation/ledger.h"
 
@@ -43,8 +44,7 @@ std::optional<Optimizer> optimizer_of(const std::string& name) {
   if (name == "sgd") return Optimizer{K::kSgd, I::kForeach};
   if (name == "sgd_momentum") return Optimizer{K::kSgdMomentum, I::kForeach};
   if (name == "adafactor_hf") return Optimizer{K::kAdafactor, I::kForeach};
-  if (name == "none") return Optimizer{K::kNone, I::kForeach};
-  return std::nullopt;
+  return optimizer_from_name(name);  // as job files have it
 }
 
 std::optional<Recompute> recompute_of(const std::string& name) {

@@ -58,7 +58,8 @@ Result<Program> program_of(const ReferenceRow& row) {
   PLIMSOLL_TRY(architecture, architecture_of(row));
   PLIMSOLL_TRY(job, resolve(row.job, architecture,
                             {.name = "reference", .gpus_per_node = 8, .compute_capability = 90}));
-  return pytorch::build_training(architecture, job, {.sums_in_place = row.sums_in_place});
+  return pytorch::build_training(architecture, job,
+                                 {.sums_in_place = row.sums_in_place, .lists_states = true});
 }
 
 namespace {

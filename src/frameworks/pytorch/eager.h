@@ -28,8 +28,9 @@ struct EagerOptions {
   DType parameter_dtype = DType::kBFloat16;  // that the modules see
   DType loaded_dtype = DType::kBFloat16;     // that the model was made in: of its buffers
   std::optional<DType> autocast;
-  int64_t tensor_parallel = 1;  // ranks that share each block's linears (tensor_parallel.h)
-  bool is_training = true;      // dropout is active, gradients are wanted
+  int64_t tensor_parallel = 1;       // ranks that share each block's linears (tensor_parallel.h)
+  bool is_training = true;           // dropout is active, gradients are wanted
+  bool input_require_grads = false;  // enable_input_require_grads()
 };
 
 DType buffer_dtype(const BufferTensor& buffer, DType model_dtype);
@@ -44,6 +45,7 @@ class Eager {
   Recorder& recorder() { return recorder_; }
   const Architecture& architecture() const { return architecture_; }
   bool is_training() const { return options_.is_training; }
+  bool has_input_require_grads() const { return options_.input_require_grads; }
   bool is_autocast() const { return autocast_.has_value(); }
   std::optional<DType> autocast_dtype() const { return autocast_; }
   DType parameter_dtype() const { return options_.parameter_dtype; }

@@ -32,11 +32,6 @@ class ParallelEngine : public GradientSink, public UnitHooks {
   virtual void zero_gradients(ZeroGrad mode) = 0;
 };
 
-// AccumulateGrad: the first gradient is kept as it is when nobody else holds it and it is laid out like the
-// parameter, later ones are added in place. Source: torch/csrc/autograd/functions/accumulate_grad.h.
-void accumulate_gradient(Recorder& recorder, TensorId parameter, Value gradient, Value& kept,
-                         Category category);
-
 std::unique_ptr<ParallelEngine> make_single_device(Recorder& recorder, DType dtype);
 std::unique_ptr<ParallelEngine> make_ddp(Recorder& recorder, const ResolvedJob& job);
 std::unique_ptr<ParallelEngine> make_fsdp2(Recorder& recorder, const Architecture& architecture,

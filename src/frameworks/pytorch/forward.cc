@@ -16,6 +16,13 @@ Value scaled_loss(const ResolvedJob& job, Value loss, const Value& scale, Forwar
   return loss;
 }
 
+// gradient_checkpointing_enable() enables them too, for models whose main input is token ids; selective
+// policies are set without it.
+bool inputs_require_grads(const ResolvedJob& job) {
+  return job.loop.input_require_grads || job.recompute.kind == RecomputeKind::kFull ||
+         job.recompute.kind == RecomputeKind::kEveryNth;
+}
+
 }  // namespace
 
 Result<ForwardProgram> record_forward(const Architecture& architecture, const ResolvedJob& job,
@@ -30,7 +37,8 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
                  .loaded_dtype = parameter_dtype(job.precision),
                  .autocast = autocast_dtype(job.precision),
                  .tensor_parallel = job.mesh.tensor,
-                 .is_training = options.is_training});
+                 .is_training = options.is_training,
+                 .input_require_grads = options.is_training && inputs_require_grads(job)});
     forward.buffers = eager.buffer_ids();
     const Layout tokens = Layout::contiguous({job.batch.micro_batch, job.batch.sequence});
     const auto input = [&](std::string_view name, const Layout& layout, DType dtype) {

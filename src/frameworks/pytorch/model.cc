@@ -17,8 +17,12 @@ RegionScope::RegionScope(Eager& e, RegionKind kind, std::initializer_list<const 
 }
 
 void RegionScope::end(std::initializer_list<const Value*> results) {
-  std::vector<TensorId>& ids = e_.recorder().program().regions[id_.value].results;
+  Program& program = e_.recorder().program();
+  std::vector<TensorId>& ids = program.regions[id_.value].results;
   for (const Value* r : results) ids.push_back(r->id());
+  // The hook make_inputs_require_grads on the input embedding.
+  if (program.regions[id_.value].kind == RegionKind::kEmbedding && e_.has_input_require_grads())
+    for (TensorId t : ids) program.tensors[t.value].requires_grad = true;
   e_.recorder().end(id_);
 }
 

@@ -4,12 +4,12 @@
 
 namespace plimsoll::pytorch {
 
-Result<OptimizerStep> OptimizerStep::make(Recorder& recorder, const Architecture& architecture,
-                                          const ResolvedJob& job) {
-  OptimizerStep step(recorder);
-  PLIMSOLL_TRY(optimizer, make_optimizer(recorder, architecture, job));
+Result<OptimizerStep> OptimizerStep::make(const OptimizerContext& context) {
+  const ResolvedJob& job = context.job;
+  OptimizerStep step(context.recorder);
+  PLIMSOLL_TRY(optimizer, make_optimizer(context));
   step.optimizer_ = std::move(optimizer);
-  if (has_grad_scaler(job.precision)) step.scaler_.emplace(recorder);
+  if (has_grad_scaler(job.precision)) step.scaler_.emplace(context.recorder);
   step.clip_max_norm_ = job.loop.clip_max_norm;
   step.is_sharded_ = job.engine == DataParallelEngine::kFsdp2;
   return step;

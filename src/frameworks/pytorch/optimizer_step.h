@@ -12,8 +12,7 @@ namespace plimsoll::pytorch {
 class OptimizerStep {
  public:
   // Errors: as make_optimizer's.
-  static Result<OptimizerStep> make(Recorder& recorder, const Architecture& architecture,
-                                    const ResolvedJob& job);
+  static Result<OptimizerStep> make(const OptimizerContext& context);
 
   // Null without a loss scale.
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }

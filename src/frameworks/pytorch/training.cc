@@ -33,7 +33,10 @@ class TrainingBuilder {
     program_.is_complete = true;
     PLIMSOLL_CHECK(choose_trainable());
     engine_ = make_engine();
-    PLIMSOLL_TRY(optimizer_step, OptimizerStep::make(r_, a_, job_));
+    PLIMSOLL_TRY(
+        optimizer_step,
+        OptimizerStep::make(
+            {.recorder = r_, .architecture = a_, .job = job_, .lists_states = options_.lists_states}));
     optimizer_step_.emplace(std::move(optimizer_step));
 
     PLIMSOLL_CHECK(run("forward", forward_.program, [&] { return record(forward_, true); }));

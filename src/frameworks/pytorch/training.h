@@ -12,6 +12,7 @@ namespace plimsoll::pytorch {
 
 struct TrainingOptions {
   bool sums_in_place = true;  // false: gradients that meet are summed as under a tracing mode (autograd.h)
+  bool lists_states = false;  // the loop lists the optimizer's states after every step
   // Each step and micro-batch as statements of its own, also where they repeat.
   bool writes_every_step = false;
   PassList* passes =

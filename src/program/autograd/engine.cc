@@ -107,7 +107,11 @@ void Engine::accumulate(NodeIndex index, std::vector<Value>& gradients) {
     captured->second = std::move(gradients[0]);
     return;
   }
-  sink_.accumulate(leaf, std::move(gradients[0]));
+  Node& node = graph_.node(index);
+  if (node.variable)
+    accumulate_gradient(r_, leaf, std::move(gradients[0]), node.variable_gradient, r_.category);
+  else
+    sink_.accumulate(leaf, std::move(gradients[0]));
 }
 
 std::vector<Value> Engine::call_op(NodeIndex index, std::vector<Value>& gradients) {

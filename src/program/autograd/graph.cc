@@ -25,14 +25,28 @@ void Graph::set_gradient_function(TensorId id, NodeIndex node, uint32_t slot) {
 std::optional<Edge> Graph::edge_to(TensorId id) {
   if (!r_.info(id).requires_grad) return std::nullopt;
   std::optional<Edge> edge = gradient_edge(id);
-  if (!edge) {
-    const NodeIndex leaf = new_node({.kind = NodeKind::kAccumulate, .parameter = id});
-    nodes_[leaf].outputs.push_back(r_.info(id));
-    set_gradient_function(id, leaf, 0);
-    edge = Edge{leaf, 0};
-  }
+  if (!edge) edge = Edge{new_leaf(id), 0};
   ++nodes_[edge->node].references;
   return edge;
+}
+
+// A leaf that an op made (requires_grad_ on its result) lives as long as something leads to it.
+NodeIndex Graph::new_leaf(TensorId id) {
+  const NodeIndex leaf = new_node({.kind = NodeKind::kAccumulate, .parameter = id});
+  nodes_[leaf].outputs.push_back(r_.info(id));
+  set_gradient_function(id, leaf, 0);
+  if (id.value >= first_made_) {
+    nodes_[leaf].variable = r_.value(id);
+    --nodes_[leaf].references;
+  }
+  return leaf;
+}
+
+void Graph::release_variable(NodeIndex index) {
+  if (!nodes_[index].variable) return;
+  gradient_functions_[nodes_[index].parameter.value].reset();
+  const Value gradient = std::move(nodes_[index].variable_gradient);
+  const Value variable = std::move(nodes_[index].variable);
 }
 
 void Graph::save(NodeIndex index, bool is_output, uint8_t position, Value value,
@@ -65,6 +79,7 @@ void Graph::dereference(NodeIndex first) {
     pending.pop_back();
     if (--nodes_[index].references > 0) continue;
     release_saved(index);
+    release_variable(index);
     for (const auto& edge : nodes_[index].next)
       if (edge) pending.push_back(edge->node);
     nodes_[index].next.clear();

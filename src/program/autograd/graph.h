@@ -47,6 +47,8 @@ struct Node {
   std::vector<RegionId> before;  // units whose results these are
   RegionId region;               // kCheckpoint, kUnitBoundary
   TensorId parameter;            // kAccumulate
+  Value variable;                // kAccumulate of a tensor that an op made: it holds the tensor
+  Value variable_gradient;       // and that one its gradient
   // While a backward runs:
   std::vector<Value> gradients;
   uint32_t waits_for = 0;
@@ -67,7 +69,8 @@ struct Frame {
 
 class Graph {
  public:
-  explicit Graph(Recorder& recorder) : r_(recorder) {}
+  explicit Graph(Recorder& recorder)
+      : r_(recorder), first_made_(static_cast<uint32_t>(recorder.program().tensors.size())) {}
 
   Node& node(NodeIndex index) { return nodes_[index]; }
   size_t node_count() const { return nodes_.size(); }
@@ -92,11 +95,14 @@ class Graph {
   void release_arguments(NodeIndex index, std::span<const TensorId> arguments);
 
  private:
+  NodeIndex new_leaf(TensorId id);
+  void release_variable(NodeIndex index);
   void dereference(NodeIndex first);
   static void release_slot(Frame& frame, uint32_t slot);
   void release_frame(FrameIndex index);
 
   Recorder& r_;
+  uint32_t first_made_;  // tensors from here on are made while the graph exists; the others are parameters
   std::vector<Node> nodes_;
   std::vector<Frame> frames_;
   std::vector<std::optional<Edge>> gradient_functions_;  // by complete tensor

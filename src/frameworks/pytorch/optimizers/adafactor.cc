@@ -17,12 +17,14 @@ Value rms(const Value& x) { return ops::div(norm(x), 1.0); }
 
 class Adafactor : public OptimizerRecipe {
  public:
-  explicit Adafactor(Recorder& recorder) : r_(recorder) {}
+  explicit Adafactor(const OptimizerContext& context)
+      : r_(context.recorder), lists_states_(context.lists_states) {}
 
   void step(const std::vector<TrainedTensor>& tensors) override {
     states_.resize(tensors.size());
     Locals locals;
     for (size_t i = 0; i < tensors.size(); ++i) one_step(tensors[i], states_[i], locals);
+    replaced_.clear();
   }
 
  private:
@@ -39,6 +41,7 @@ class Adafactor : public OptimizerRecipe {
     locals.parameter = ops::cast(locals.parameter, DType::kFloat32);
     {
       const With<Category> kept(r_.category, Category::kOptimizerState);
+      if (lists_states_) replaced_.push_back(state.rms);
       state.rms = rms(locals.parameter);
     }
     locals.change = ops::add(ops::pow(locals.gradient, 2), 1e-30);
@@ -96,14 +99,15 @@ class Adafactor : public OptimizerRecipe {
   }
 
   Recorder& r_;
+  bool lists_states_;
   std::vector<State> states_;
+  std::vector<Value> replaced_;
 };
 
 }  // namespace
 
-std::unique_ptr<OptimizerRecipe> make_adafactor(Recorder& recorder, const Architecture&,
-                                                OptimizerImplementation) {
-  return std::make_unique<Adafactor>(recorder);
+std::unique_ptr<OptimizerRecipe> make_adafactor(const OptimizerContext& context) {
+  return std::make_unique<Adafactor>(context);
 }
 
 }  // namespace plimsoll::pytorch

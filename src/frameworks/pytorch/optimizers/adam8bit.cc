@@ -48,9 +48,8 @@ class Adam8bit : public OptimizerRecipe {
 
 }  // namespace
 
-std::unique_ptr<OptimizerRecipe> make_adam8bit(Recorder& recorder, const Architecture&,
-                                               OptimizerImplementation) {
-  return std::make_unique<Adam8bit>(recorder);
+std::unique_ptr<OptimizerRecipe> make_adam8bit(const OptimizerContext& context) {
+  return std::make_unique<Adam8bit>(context.recorder);
 }
 
 }  // namespace plimsoll::pytorch

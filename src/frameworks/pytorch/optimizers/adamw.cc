@@ -68,9 +68,8 @@ class AdamW : public OptimizerRecipe {
 
 }  // namespace
 
-std::unique_ptr<OptimizerRecipe> make_adamw(Recorder& recorder, const Architecture&,
-                                            OptimizerImplementation implementation) {
-  return std::make_unique<AdamW>(recorder, implementation);
+std::unique_ptr<OptimizerRecipe> make_adamw(const OptimizerContext& context) {
+  return std::make_unique<AdamW>(context.recorder, context.job.optimizer.implementation);
 }
 
 }  // namespace plimsoll::pytorch

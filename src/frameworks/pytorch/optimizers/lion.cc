@@ -28,8 +28,6 @@ class Lion : public OptimizerRecipe {
 
 }  // namespace
 
-std::unique_ptr<OptimizerRecipe> make_lion(Recorder&, const Architecture&, OptimizerImplementation) {
-  return std::make_unique<Lion>();
-}
+std::unique_ptr<OptimizerRecipe> make_lion(const OptimizerContext&) { return std::make_unique<Lion>(); }
 
 }  // namespace plimsoll::pytorch

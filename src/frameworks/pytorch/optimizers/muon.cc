@@ -32,9 +32,8 @@ Value orthogonalised(const Value& gradient) {
 
 class Muon : public OptimizerRecipe {
  public:
-  Muon(Recorder& recorder, const Architecture& architecture)
-      : r_(recorder), rest_(make_adamw(recorder, architecture, OptimizerImplementation::kForeach)) {
-    for (const ParameterTensor& p : architecture.parameters)
+  explicit Muon(const OptimizerContext& context) : r_(context.recorder), rest_(make_adamw(context)) {
+    for (const ParameterTensor& p : context.architecture.parameters)
       if (p.layer && p.shape.size() == 2) matrices_.insert(p.name);
   }
 
@@ -71,9 +70,8 @@ class Muon : public OptimizerRecipe {
 
 }  // namespace
 
-std::unique_ptr<OptimizerRecipe> make_muon(Recorder& recorder, const Architecture& architecture,
-                                           OptimizerImplementation) {
-  return std::make_unique<Muon>(recorder, architecture);
+std::unique_ptr<OptimizerRecipe> make_muon(const OptimizerContext& context) {
+  return std::make_unique<Muon>(context);
 }
 
 }  // namespace plimsoll::pytorch

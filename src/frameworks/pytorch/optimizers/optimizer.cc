@@ -28,8 +28,8 @@ constexpr std::array kOptimizers = {
 
 }  // namespace
 
-Result<std::unique_ptr<OptimizerRecipe>> make_optimizer(Recorder& recorder, const Architecture& architecture,
-                                                        const ResolvedJob& job) {
+Result<std::unique_ptr<OptimizerRecipe>> make_optimizer(const OptimizerContext& context) {
+  const ResolvedJob& job = context.job;
   if (job.optimizer.kind == OptimizerKind::kNone) return nullptr;
   for (const OptimizerRow& row : kOptimizers) {
     if (row.kind != job.optimizer.kind) continue;
@@ -37,7 +37,7 @@ Result<std::unique_ptr<OptimizerRecipe>> make_optimizer(Recorder& recorder, cons
       return fail({.position = {.key = "optimizer.name"},
                    .message = fmt::format("{} has no recipe for the shards of fsdp2", name_of(job.optimizer)),
                    .expected = "adamw, sgd, sgd-momentum, lion or none"});
-    return row.make(recorder, architecture, job.optimizer.implementation);
+    return row.make(context);
   }
   return fail({.position = {.key = "optimizer.name"},
                .message = fmt::format("{} has no recipe for framework pytorch", name_of(job.optimizer))});

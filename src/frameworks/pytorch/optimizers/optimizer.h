@@ -1,7 +1,7 @@
 // What one optimizer's step allocates: its states in the first step, its temporaries in every one. One class
 // an optimizer, one row each in optimizer.cc; clipping and the loss scale are optimizer_step.h's.
 //
-//   PLIMSOLL_TRY(optimizer, make_optimizer(recorder, job));
+//   PLIMSOLL_TRY(optimizer, make_optimizer({recorder, architecture, job}));
 //   optimizer->step(engine.trained_tensors());
 #pragma once
 
@@ -29,9 +29,18 @@ class OptimizerRecipe {
   virtual bool unscales_gradients() const { return false; }
 };
 
+// What the recipes are made with.
+struct OptimizerContext {
+  Recorder& recorder;
+  const Architecture& architecture;
+  const ResolvedJob& job;
+  // The loop lists the states after every step, so that a state tensor that a step replaces lives until the
+  // step is over.
+  bool lists_states = false;
+};
+
 // Errors: an optimizer, or its combination with the job's parallelism, that has no recipe. Null for none.
-Result<std::unique_ptr<OptimizerRecipe>> make_optimizer(Recorder& recorder, const Architecture& architecture,
-                                                        const ResolvedJob& job);
+Result<std::unique_ptr<OptimizerRecipe>> make_optimizer(const OptimizerContext& context);
 
 // ---- for the recipes ----
 
@@ -50,14 +59,13 @@ Value norm(Value x);
 std::vector<std::vector<size_t>> groups_by_dtype(const std::vector<Value>& tensors);
 
 // ---- the recipes, one file each ----
-using OptimizerFactory = std::unique_ptr<OptimizerRecipe> (*)(Recorder&, const Architecture&,
-                                                              OptimizerImplementation);
-std::unique_ptr<OptimizerRecipe> make_adamw(Recorder&, const Architecture&, OptimizerImplementation);
-std::unique_ptr<OptimizerRecipe> make_sgd(Recorder&, const Architecture&, OptimizerImplementation);
-std::unique_ptr<OptimizerRecipe> make_sgd_momentum(Recorder&, const Architecture&, OptimizerImplementation);
-std::unique_ptr<OptimizerRecipe> make_adafactor(Recorder&, const Architecture&, OptimizerImplementation);
-std::unique_ptr<OptimizerRecipe> make_adam8bit(Recorder&, const Architecture&, OptimizerImplementation);
-std::unique_ptr<OptimizerRecipe> make_lion(Recorder&, const Architecture&, OptimizerImplementation);
-std::unique_ptr<OptimizerRecipe> make_muon(Recorder&, const Architecture&, OptimizerImplementation);
+using OptimizerFactory = std::unique_ptr<OptimizerRecipe> (*)(const OptimizerContext&);
+std::unique_ptr<OptimizerRecipe> make_adamw(const OptimizerContext& context);
+std::unique_ptr<OptimizerRecipe> make_sgd(const OptimizerContext& context);
+std::unique_ptr<OptimizerRecipe> make_sgd_momentum(const OptimizerContext& context);
+std::unique_ptr<OptimizerRecipe> make_adafactor(const OptimizerContext& context);
+std::unique_ptr<OptimizerRecipe> make_adam8bit(const OptimizerContext& context);
+std::unique_ptr<OptimizerRecipe> make_lion(const OptimizerContext& context);
+std::unique_ptr<OptimizerRecipe> make_muon(const OptimizerContext& context);
 
 }  // namespace plimsoll::pytorch

@@ -34,13 +34,11 @@ class Sgd : public OptimizerRecipe {
 
 }  // namespace
 
-std::unique_ptr<OptimizerRecipe> make_sgd(Recorder& recorder, const Architecture&,
-                                          OptimizerImplementation implementation) {
-  return std::make_unique<Sgd>(recorder, implementation, false);
+std::unique_ptr<OptimizerRecipe> make_sgd(const OptimizerContext& context) {
+  return std::make_unique<Sgd>(context.recorder, context.job.optimizer.implementation, false);
 }
-std::unique_ptr<OptimizerRecipe> make_sgd_momentum(Recorder& recorder, const Architecture&,
-                                                   OptimizerImplementation implementation) {
-  return std::make_unique<Sgd>(recorder, implementation, true);
+std::unique_ptr<OptimizerRecipe> make_sgd_momentum(const OptimizerContext& context) {
+  return std::make_unique<Sgd>(context.recorder, context.job.optimizer.implementation, true);
 }
 
 }  // namespace plimsoll::pytorch
