@@ -12,7 +12,7 @@ NodeIndex Graph::new_node(Node node) {
 }
 
 FrameIndex Graph::new_frame(RegionId region) {
-  frames_.push_back({.region = region});
+  frames_.push_back({.region = region, .references = 1});
   return static_cast<FrameIndex>(frames_.size() - 1);
 }
 

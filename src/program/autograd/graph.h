@@ -60,7 +60,7 @@ struct Frame {
   std::vector<std::pair<TensorId, Value>> held;  // tensors from outside that the recomputation reads
   uint32_t slots = 0;
   std::vector<bool> is_slot_wanted;  // false: its node let go of it
-  uint32_t references = 0;           // nodes with slots
+  uint32_t references = 0;           // nodes with slots, and the call itself while it is being played
   bool is_recomputed = false;
   std::vector<Value> recomputed;
   // By statement: results that a selective policy keeps.
@@ -90,6 +90,7 @@ class Graph {
 
   void tensor_died(TensorId id);
   void release_saved(NodeIndex index);
+  void release_frame(FrameIndex index);  // one reference less
   // Of a reentrant checkpoint: the arguments it has saved as tensors. What it was given by keyword hangs on
   // its Python context, which lives as long as the node: until the root of the graph is let go.
   void release_arguments(NodeIndex index, std::span<const TensorId> arguments);
@@ -99,7 +100,6 @@ class Graph {
   void release_variable(NodeIndex index);
   void dereference(NodeIndex first);
   static void release_slot(Frame& frame, uint32_t slot);
-  void release_frame(FrameIndex index);
 
   Recorder& r_;
   uint32_t first_made_;  // tensors from here on are made while the graph exists; the others are parameters

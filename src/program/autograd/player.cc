@@ -78,7 +78,10 @@ uint32_t Player::begin_region(uint32_t i, RegionId id) {
 
 void Player::end_region(RegionId id) {
   if (is_replaying_) return;
-  if (current_frame_ && graph_.frame(*current_frame_).region == id) current_frame_.reset();
+  if (current_frame_ && graph_.frame(*current_frame_).region == id) {
+    graph_.release_frame(*current_frame_);  // a call of which nothing is kept holds nothing
+    current_frame_.reset();
+  }
   if (is_unit(id)) leave_unit(id);
 }
 

@@ -96,7 +96,6 @@ uint32_t Player::play_reentrant(RegionId id) {
   const NodeIndex node = graph_.new_node({.kind = NodeKind::kCheckpoint, .region = id});
   const FrameIndex frame = graph_.new_frame(id);
   hold_outside_tensors(frame);
-  graph_.frame(frame).references = 1;
   graph_.node(node).frame = frame;
   for (TensorId t : f_.regions[id.value].arguments)
     graph_.add_edge(node, graph_.edge_to(locals_[t.value].id()));
