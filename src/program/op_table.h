@@ -58,6 +58,7 @@ struct OpRow {
   bool is_differentiable = false;
   SaveRule saves = nullptr;  // nullptr: keeps nothing
   BackwardRule backward = nullptr;
+  uint16_t outputs_for_gradient = 0;  // bit i: output i is empty where no gradient is wanted
 };
 
 const OpRow& op_row(OpKind kind);

@@ -45,11 +45,11 @@ Value view_as_complex(Value x);  // fp32 [..., 2] -> complex64 [...]
 Value view_as_real(Value x);
 
 // ---- copies ----
-Value clone(Value x);              // preserve_format
-Value clone_contiguous(Value x);   // contiguous_format
-Value contiguous(Value x);         // itself when it is contiguous
-Value cast(Value x, DType dtype);  // itself when it has the dtype
-Value cat(std::vector<Value> parts, int dim);
+Value clone(Value x);                          // preserve_format
+Value clone_contiguous(Value x);               // contiguous_format
+Value contiguous(Value x);                     // itself when it is contiguous
+Value cast(Value x, DType dtype);              // itself when it has the dtype
+Value cat(std::vector<Value> parts, int dim);  // of the widest dtype
 Value stack(std::vector<Value> parts, int dim);
 Value repeat(Value x, Sizes times);
 Value pad(Value x, int64_t before, int64_t after);  // the last dim
@@ -70,6 +70,7 @@ Value ones_like(Value x);
 Value full_like(Value x);
 
 // ---- pointwise ----
+DType result_type(const Value& a, const Value& b);  // at::result_type
 Value unary(OpKind kind, Value x);
 Value unary_to(OpKind kind, Value x, DType dtype);  // comparisons and the like
 Value binary(OpKind kind, Value a, Value b);

@@ -123,14 +123,17 @@ Value dropout(Value x, double probability) {
 }
 
 Value layer_norm(Value x, Value weight, Value bias) {
-  x = contiguous(std::move(x));  // the kernel works on a contiguous input
   const Layout layout = contiguous_like_shape(x);
+  // The kernel works on a contiguous copy, which it gives back.
+  const Bytes copy = x.layout().is_contiguous() ? Bytes{} : Bytes{layout.elements()} * bytes_of(x.dtype());
+  Recorder& r = x.recorder();
   const DType statistics = x.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   const Layout per_row = reduced(layout, 1U << static_cast<unsigned>(layout.rank - 1), true);
   const std::array<Recorder::Result, 3> results{
       {{layout, x.dtype()}, {per_row, statistics}, {per_row, statistics}}};
   const std::array<Value*, 3> inputs{&x, &weight, &bias};
-  std::vector<Value> made = x.recorder().emit_many(OpKind::kLayerNorm, inputs, results);
+  std::vector<Value> made = r.emit_many(OpKind::kLayerNorm, inputs, results);
+  r.set_workspace(copy);
   return std::move(made[0]);
 }
 

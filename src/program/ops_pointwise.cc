@@ -33,9 +33,10 @@ int promotion_rank(DType dtype) {
   return 0;
 }
 
-// c10::promoteTypes with at::result_type's rule that a tensor without dims does not widen one with dims of
-// its category.
-DType promoted(const Value& a, const Value& b) {
+}  // namespace
+
+// c10::promoteTypes with the rule that a tensor without dims does not widen one with dims of its category.
+DType result_type(const Value& a, const Value& b) {
   const auto category = [](DType d) { return is_floating(d) ? 2 : d == DType::kBool ? 0 : 1; };
   if (a.dtype() == b.dtype()) return a.dtype();
   if (a.rank() == 0 && b.rank() > 0 && category(a.dtype()) <= category(b.dtype())) return b.dtype();
@@ -43,6 +44,8 @@ DType promoted(const Value& a, const Value& b) {
   if (is_half(a.dtype()) && is_half(b.dtype())) return DType::kFloat32;
   return promotion_rank(a.dtype()) >= promotion_rank(b.dtype()) ? a.dtype() : b.dtype();
 }
+
+namespace {
 
 Layout layout_of(std::initializer_list<const Value*> values) {
   std::array<const Layout*, 4> layouts{};
@@ -68,7 +71,7 @@ Value unary(OpKind kind, Value x) {
 }
 
 Value binary(OpKind kind, Value a, Value b) {
-  const DType dtype = promoted(a, b);
+  const DType dtype = result_type(a, b);
   return a.recorder().emit(kind, {&a, &b}, {layout_of({&a, &b}), dtype});
 }
 
@@ -97,7 +100,7 @@ Value logical_and_(Value a, Value b) {
   return a.recorder().emit_in_place(OpKind::kLogicalAndInPlace, {&a, &b});
 }
 Value where(Value condition, Value a, Value b) {
-  const DType dtype = promoted(a, b);
+  const DType dtype = result_type(a, b);
   return ternary(OpKind::kWhere, std::move(condition), std::move(a), std::move(b), dtype);
 }
 Value masked_fill(Value x, Value mask) {

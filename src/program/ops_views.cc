@@ -120,11 +120,13 @@ Value cat(std::vector<Value> parts, int dim) {
   std::vector<int64_t> sizes(parts[0].layout().shape().begin(), parts[0].layout().shape().end());
   sizes[static_cast<size_t>(positive)] = 0;
   std::vector<Value*> inputs;
+  const Value* widest = &parts[0];
   for (Value& part : parts) {
     sizes[static_cast<size_t>(positive)] += part.size(positive);
     inputs.push_back(&part);
+    if (result_type(*widest, part) == part.dtype()) widest = &part;
   }
-  const Recorder::Result result{Layout::contiguous(sizes), parts[0].dtype()};
+  const Recorder::Result result{Layout::contiguous(sizes), widest->dtype()};
   return std::move(parts[0].recorder().emit_many(OpKind::kCat, inputs, {&result, 1},
                                                  DimAttr{.mask = mask_of(positive, parts[0].rank())})[0]);
 }

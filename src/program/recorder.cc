@@ -1,5 +1,6 @@
 #include "program/recorder.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "program/op_table.h"
@@ -196,14 +197,19 @@ void Recorder::replay(const Program& source, const Op& op, std::span<const Tenso
   program_.ops[id].workspace = op.workspace;
   const OpClass op_class = class_of(op.kind);
   const bool shares = op_class == OpClass::kView || op_class == OpClass::kInPlace;
-  for (TensorId output : source.outputs(op)) {
-    const TensorInfo& model = source.tensor(output);
+  const bool wants_gradient = is_grad_enabled && std::ranges::any_of(inputs, [&](TensorId t) {
+                                return program_.tensors[t.value].requires_grad;
+                              });
+  const unsigned emptied = wants_gradient ? 0U : op_row(op.kind).outputs_for_gradient;
+  for (size_t k = 0; k < op.output_count; ++k) {
+    TensorInfo model = source.tensor(source.outputs(op)[k]);
+    if ((emptied >> k) & 1U) model.layout.sizes[static_cast<size_t>(model.layout.rank - 1)] = 0;
     const bool requires_grad = is_grad_enabled && model.requires_grad;
     StorageId storage;
     if (shares) {
       storage = program_.tensors[inputs[0].value].storage;
     } else {
-      const With<Category> with_category(category, source.storage_of(output).category);
+      const With<Category> with_category(category, source.storage_of(source.outputs(op)[k]).category);
       storage = new_storage(model.layout, model.dtype);
     }
     const TensorId made = new_tensor(storage, model.layout, model.dtype, requires_grad, model.is_view);

@@ -77,7 +77,8 @@ void layer_norm(BackwardCall& call) {
   Value gradient = call.gradient(), input = call.input(0), mean = call.output(1), deviation = call.output(2);
   std::vector<Recorder::Result> results;
   for (size_t i = 0; i < call.op.input_count; ++i)
-    if (call.needs(i)) results.push_back({call.input_info(i).layout.like(), call.input_info(i).dtype});
+    if (call.needs(i))
+      results.push_back({Layout::contiguous(call.input_info(i).layout.shape()), call.input_info(i).dtype});
   const std::array<Value*, 4> inputs{&gradient, &input, &mean, &deviation};
   std::vector<Value> made = call.recorder.emit_many(OpKind::kLayerNormBackward, inputs, results);
   size_t next = 0;
@@ -150,7 +151,8 @@ void add_network_rows(SetRow set) {
   set(OpKind::kLayerNorm, {.saves = keeps_for_layer_norm, .backward = layer_norm});
   set(OpKind::kNllLoss, {.saves = keeps_for_nll, .backward = nll_loss});
   set(OpKind::kFlashAttention, {.saves = keeps_for_attention, .backward = flash_attention});
-  set(OpKind::kEfficientAttention, {.saves = keeps_for_attention, .backward = efficient_attention});
+  set(OpKind::kEfficientAttention,
+      {.saves = keeps_for_attention, .backward = efficient_attention, .outputs_for_gradient = 2});
   set(OpKind::kCudnnAttention, {.saves = keeps_for_attention, .backward = cudnn_attention});
 }
 

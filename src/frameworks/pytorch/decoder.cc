@@ -57,7 +57,7 @@ Value parallel_layer(Eager& e, const LayerCall& call, const Value& given) {
 
 // PhiDecoderLayer.forward
 Value phi_layer(Eager& e, const LayerCall& call, const Value& given) {
-  const BranchDropouts& dropouts = call.family.dropouts;
+  const Dropouts& dropouts = call.family.dropouts;
   const double probability = e.architecture().residual_dropout;
   const Value hidden = norm(e, call.family, "input_layernorm", given);
   Attended attended = decoder_attention(e, call, hidden);
@@ -69,19 +69,20 @@ Value phi_layer(Eager& e, const LayerCall& call, const Value& given) {
 
 // StableLmDecoderLayer.forward
 Value stablelm_layer(Eager& e, const LayerCall& call, const Value& given) {
-  const auto fed_forward_on = [&](const Value& x) {
-    const Value output = feed_forward(e, call, x).output;
-    return e.dropout(call.family.dropouts.mlp, output, e.architecture().residual_dropout);
-  };
   const Value hidden = norm(e, call.family, "input_layernorm", given);
   const Attended attended = decoder_attention(e, call, hidden);
-  if (e.architecture().is_parallel_residual) {
-    const Value fed_forward = fed_forward_on(hidden);
-    return ops::add(ops::add(given, attended.output), fed_forward);
+  const bool is_parallel = e.architecture().is_parallel_residual;
+  const Value residual = is_parallel ? given : ops::add(given, attended.output);
+  Value fed_forward;
+  if (is_parallel) {
+    fed_forward = feed_forward(e, call, hidden).output;
+  } else {
+    const Value normed = norm(e, call.family, "post_attention_layernorm", residual);
+    fed_forward = feed_forward(e, call, normed).output;
   }
-  const Value residual = ops::add(given, attended.output);
-  const Value fed_forward = fed_forward_on(norm(e, call.family, "post_attention_layernorm", residual));
-  return ops::add(residual, fed_forward);
+  fed_forward = e.dropout(call.family.dropouts.mlp, fed_forward, e.architecture().residual_dropout);
+  if (!is_parallel) return ops::add(residual, fed_forward);
+  return ops::add(ops::add(residual, attended.output), fed_forward);
 }
 
 Value decoder_layer(Eager& e, const LayerCall& call, const Value& given) {
@@ -168,11 +169,15 @@ Value decoder_model(Eager& e, const Family& family, const ResolvedJob& job, cons
                     std::vector<Value>* cache) {
   const Eager::Module scope(e, "model");
   const Architecture& a = e.architecture();
-  const Value embeddings = embedded(e, family, inputs.ids);
+  Value embeddings = embedded(e, family, inputs.ids);
   const int64_t s = inputs.ids.size(1);
   const Value positions = ops::unsqueeze(ops::add(ops::arange(e.recorder(), s), 0.0), 0);
   const Masks masks = decoder_masks(e, family, job, embeddings, inputs.mask, positions);
-  Value hidden = ops::dropout(embeddings, e.dropout_probability(a.embedding_dropout));
+  if (!family.dropouts.embedding.empty())
+    embeddings = e.dropout(family.dropouts.embedding, embeddings, a.embedding_dropout);
+  Value hidden = embeddings;
+  if (family.dropouts.are_functions)
+    hidden = ops::dropout(hidden, e.dropout_probability(a.embedding_dropout));
   const Rotaries rotaries = rotary_embeddings(e, family, hidden, positions);
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const Eager::Module layer_scope(e, fmt::format("layers.{}", i));

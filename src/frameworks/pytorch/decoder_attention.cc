@@ -50,13 +50,11 @@ Heads fused_projection(Eager& e, const Attention& spec, const Value& hidden) {
   const int64_t q_width = spec.heads * spec.head_dim, kv_width = spec.kv_heads * spec.head_dim;
   Heads heads;
   heads.fused = e.linear("qkv_proj", hidden);
-  const auto part = [&](int64_t start, int64_t width) {
-    Value x = ops::view(ops::slice(heads.fused, -1, start, width), {b, s, -1, spec.head_dim});
-    return ops::transpose(std::move(x), 1, 2);
-  };
-  heads.q = part(0, q_width);
-  heads.k = part(q_width, kv_width);
-  heads.v = part(q_width + kv_width, kv_width);
+  heads.q = ops::slice(heads.fused, -1, 0, q_width);
+  heads.k = ops::slice(heads.fused, -1, q_width, kv_width);
+  heads.v = ops::slice(heads.fused, -1, q_width + kv_width, kv_width);
+  for (Value* x : {&heads.q, &heads.k, &heads.v})
+    *x = ops::transpose(ops::view(*x, {b, s, -1, spec.head_dim}), 1, 2);
   return heads;
 }
 
@@ -97,7 +95,7 @@ Attended decoder_attention(Eager& e, const LayerCall& call, const Value& hidden)
                                 : attention_interface(e, core, heads.q, heads.k, heads.v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {hidden.size(0), hidden.size(1), -1}));
   out.output = e.linear(call.family.attention_output, out.output);
-  if (call.family.dropouts.is_inside)
+  if (call.family.dropouts.are_functions)
     out.output = ops::dropout(out.output, e.dropout_probability(a.residual_dropout));
   return out;
 }

@@ -140,13 +140,7 @@ Value Eager::pow(Value x, double exponent) { return ops::pow(full_precision(x), 
 Value Eager::rsqrt(Value x) { return ops::unary(OpKind::kRsqrt, full_precision(x)); }
 
 Value Eager::cat(std::vector<Value> parts, int dim) {
-  DType widest = parts[0].dtype();
-  for (const Value& part : parts)
-    if (part.dtype() == DType::kFloat32) widest = DType::kFloat32;
-  std::vector<Value> cast_parts = parts;
-  if (autocast_)
-    for (Value& part : cast_parts) part = ops::cast(part, widest);
-  return ops::cat(cast_parts, dim);
+  return ops::cat(std::move(parts), dim);  // on none of autocast's lists: it promotes by itself
 }
 
 Value Eager::full_precision(Value x) {

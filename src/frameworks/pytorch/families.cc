@@ -92,7 +92,7 @@ constexpr std::array kFamilies = {
            .key_norm = "k_layernorm",
            .attention_output = "dense",
            .final_norm = "final_layernorm",
-           .dropouts = {.attention = "resid_dropout", .mlp = "resid_dropout"},
+           .dropouts = {.attention = "resid_dropout", .mlp = "resid_dropout", .embedding = "embed_dropout"},
            .mlp = {.up = "fc1", .down = "fc2", .activation = "activation_fn"}},
     Family{.name = "phi3",
            .rotary = RotaryVariant::kPartial,
@@ -116,7 +116,7 @@ constexpr std::array kFamilies = {
     Family{.name = "starcoder2",
            .norm = NormVariant::kLayerNorm,
            .masks = WindowMasks::kOne,
-           .dropouts = {.is_inside = true},
+           .dropouts = {.are_functions = true},
            .mlp = {.up = "c_fc", .down = "c_proj", .activation = "act"}},
 };
 

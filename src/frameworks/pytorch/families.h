@@ -61,10 +61,13 @@ struct BranchNorms {
   std::string_view before_mlp = "post_attention_layernorm";
   std::string_view after_mlp;
 };
-// Dropout of a branch's output (Architecture::residual_dropout) by name of its module; empty: none.
-struct BranchDropouts {
-  bool is_inside = false;  // Starcoder2: a function at the end of the attention and the MLP
+// Dropout of the branches' outputs (Architecture::residual_dropout) and of the embedding's, by name of the
+// module; empty: none.
+struct Dropouts {
+  bool are_functions = false;  // Starcoder2: no modules; the embedding's input stays in scope, the branches'
+                               // are at the end of the attention and the MLP
   std::string_view attention, mlp;
+  std::string_view embedding;
 };
 struct MlpNames {
   std::string_view gate_up = "gate_up_proj";  // fused
@@ -102,7 +105,7 @@ struct Family {
   std::string_view attention_output = "o_proj";
   std::string_view final_norm = "norm";
   BranchNorms norms{};
-  BranchDropouts dropouts{};
+  Dropouts dropouts{};
   MlpNames mlp{};
   MixtureVariant mixture = MixtureVariant::kMixtral;  // where the model has experts
 };

@@ -29,7 +29,7 @@ Value plain(Eager& e, const Family& family, const Mlp& mlp, const Value& x) {
   Value hidden = e.linear(family.mlp.up, x);
   hidden = activation(e, family.mlp.activation, mlp.activation, hidden);
   hidden = e.linear(family.mlp.down, hidden);
-  if (family.dropouts.is_inside)
+  if (family.dropouts.are_functions)
     hidden = ops::dropout(hidden, e.dropout_probability(e.architecture().residual_dropout));
   return hidden;
 }

@@ -59,7 +59,8 @@ Value rms_weight_last(Eager& e, const Value& x) {
 Value centred(Eager& e, const Value& x) {
   Value hidden = ops::cast(x, DType::kFloat32);
   const Value mean = ops::mean(hidden, {-1}, true);
-  const Value variance = ops::mean(e.pow(ops::sub(hidden, mean), 2), {-1}, true);
+  Value square = e.pow(ops::sub(hidden, mean), 2);
+  const Value variance = ops::mean(std::move(square), {-1}, true);
   Value difference = ops::sub(hidden, mean);
   Value scale = e.rsqrt(ops::add(variance, kEpsilon));
   hidden = ops::mul(std::move(difference), std::move(scale));
