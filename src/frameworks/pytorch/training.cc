@@ -19,6 +19,11 @@
 namespace plimsoll::pytorch {
 namespace {
 
+// Micro-batches between the first ones and the last are alike: of many, these first ones and the last are
+// played.
+constexpr int64_t kMostPlayed = 16;
+constexpr int64_t kFirstPlayed = 4;
+
 class TrainingBuilder {
  public:
   TrainingBuilder(const Architecture& architecture, const ResolvedJob& job, const TrainingOptions& options)
@@ -44,6 +49,7 @@ class TrainingBuilder {
         run("recompute", forward_.program, [&] { return mark_recompute(forward_.program, job_.recompute); }));
     PLIMSOLL_CHECK(run("units", forward_.program, [&] { return mark_units(forward_); }));
     PLIMSOLL_CHECK(run("load", program_, [&] { return load(); }));
+    choose_micro_batches();
     PLIMSOLL_CHECK(repeats() ? repeated_steps() : every_step());
     if (job_.loop.has_evaluation) PLIMSOLL_CHECK(run("evaluation", program_, [&] { return evaluate(); }));
     r_.finish();
@@ -198,10 +204,19 @@ class TrainingBuilder {
     return value;
   }
 
+  void choose_micro_batches() {
+    const int64_t all = job_.batch.accumulation;
+    const int64_t first = all > kMostPlayed ? kFirstPlayed : all;
+    for (int64_t m = 1; m <= first; ++m) played_.push_back(m);
+    if (first == all) return;
+    played_.push_back(all);
+    program_.notes.push_back(fmt::format(
+        "of {} micro-batches the first {} and the last are played: those between are alike", all, first));
+  }
+
   Result<void> every_step() {
     for (int iteration = 1; iteration <= 2; ++iteration) {
-      for (int64_t microbatch = 1; microbatch <= job_.batch.accumulation; ++microbatch)
-        PLIMSOLL_CHECK(micro_step(iteration, microbatch));
+      for (const int64_t microbatch : played_) PLIMSOLL_CHECK(micro_step(iteration, microbatch));
       PLIMSOLL_CHECK(optimizer_step(iteration));
       zero(iteration);
     }
@@ -219,7 +234,7 @@ class TrainingBuilder {
   // Two optimizer steps, where what the second does like the first is the first's sections played again.
   Result<void> repeated_steps() {
     std::vector<uint32_t> forwards;  // each micro-batch's forward section; its backward's is the next one
-    for (int64_t m = 1; m <= job_.batch.accumulation; ++m) {
+    for (const int64_t m : played_) {
       // From the second on gradients are added to: all are alike but for whether they communicate.
       if (m > 2 && communicates(m) == communicates(m - 1)) {
         forwards.push_back(forwards.back());
@@ -236,8 +251,7 @@ class TrainingBuilder {
     program_.schedule.pop_back();
     zero(1);
     const uint32_t zero_section = program_.schedule.back().section;
-    for (int64_t m = 1; m <= job_.batch.accumulation; ++m)
-      play_micro_step_again(forwards[static_cast<size_t>(m - 1)], 2, m);
+    for (size_t i = 0; i < played_.size(); ++i) play_micro_step_again(forwards[i], 2, played_[i]);
     program_.schedule.push_back(second);
     play_again(zero_section, "zero2");
     return {};
@@ -331,6 +345,7 @@ class TrainingBuilder {
   std::unique_ptr<ParallelEngine> engine_;
   std::optional<OptimizerStep> optimizer_step_;
   std::vector<bool> trainable_;
+  std::vector<int64_t> played_;  // numbers of the micro-batches
   std::vector<Value> buffers_, inputs_, held_outputs_;
   std::map<std::string, Value> made_once_;
 };
