@@ -1,10 +1,14 @@
 #include "cli/command_line.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "strategy/field_help.h"
@@ -102,11 +106,26 @@ int parse_and_run(int argc, const char* const* argv, std::vector<std::unique_ptr
   return kAnswered;
 }
 
+// A closed standard stream would give its number to the next file that is opened, and the answer would go
+// into that file. Open for reading, it makes writing fail instead.
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) == -1) (void)open("/dev/null", O_RDONLY);
+}
+
+// The code, unless the answer did not get out.
+int after_output(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return report({.position = {.file = "standard output"},
+                 .message = std::string("can't be written: ") + std::strerror(errno)});
+}
+
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>> commands) {
+  keep_standard_streams();
   try {
-    return parse_and_run(argc, argv, commands);
+    return after_output(parse_and_run(argc, argv, commands));
   } catch (const std::bad_alloc&) {
     std::fputs("plimsoll: the host has no memory left for this job's program\n", stderr);
   } catch (const std::exception& e) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <thread>
 
 #include "cli/job_options.h"
+#include "cli/output_file.h"
 #include "estimate/estimate.h"
 #include "report/estimate_json.h"
 #include "report/estimate_page.h"
@@ -68,10 +68,8 @@ class EstimateCommand final : public Command {
   }
 
   Result<void> write_events(const EstimateRun& run) const {
-    std::ofstream file(*events_);
-    write_event_trace(file, run.program, run.timeline);
-    if (!file.flush()) return fail({.position = {.file = *events_}, .message = "the file can't be written"});
-    return {};
+    return write_output_file(*events_,
+                             [&](std::ostream& out) { write_event_trace(out, run.program, run.timeline); });
   }
 
   JobOptions job_;

@@ -28,20 +28,28 @@ SourcePosition position_of(const toml::source_region& region, const std::string&
   return position;
 }
 
-Error foreign_byte(std::string_view text, size_t offset, const std::string& file) {
+SourcePosition position_at(std::string_view text, size_t offset, const std::string& file) {
   const std::string_view before = text.substr(0, offset);
   const size_t line_start = before.rfind('\n') + 1;  // 0 in the first line
   const auto line = std::ranges::count(before, '\n') + 1;
-  return {.position = {.file = file,
-                       .line = static_cast<int>(line),
-                       .column = static_cast<int>(offset - line_start + 1)},
-          .message = fmt::format("has the byte 0x{:02X} outside texts and comments",
-                                 static_cast<unsigned char>(text[offset])),
-          .expected = "TOML: letters that are not ASCII stand in texts, between \" or '"};
+  return {.file = file, .line = static_cast<int>(line), .column = static_cast<int>(offset - line_start + 1)};
+}
+
+Result<void> check_before_parsing(std::string_view text, const std::string& file) {
+  if (const auto offset = find_foreign_byte(text))
+    return fail({.position = position_at(text, *offset, file),
+                 .message = fmt::format("has the byte 0x{:02X} outside texts and comments",
+                                        static_cast<unsigned char>(text[*offset])),
+                 .expected = "TOML: letters that are not ASCII stand in texts, between \" or '"});
+  if (const auto offset = find_too_deep(text))
+    return fail({.position = position_at(text, *offset, file),
+                 .message = fmt::format("is nested deeper than {} levels", kMaxTomlDepth),
+                 .expected = "a job file"});
+  return {};
 }
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& file) {
-  if (const auto offset = find_foreign_byte(text)) return fail(foreign_byte(text, *offset, file));
+  PLIMSOLL_CHECK(check_before_parsing(text, file));
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
@@ -223,6 +231,10 @@ Result<std::string> read_bounded(const std::filesystem::path& path) {
   std::error_code code;
   if (std::filesystem::is_directory(path, code))
     return fail({.position = {.file = path.string()}, .message = "is a folder", .expected = "a job file"});
+  // Opening a pipe may wait for ever.
+  if (std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code))
+    return fail(
+        {.position = {.file = path.string()}, .message = "is no regular file", .expected = "a job file"});
   std::ifstream stream(path, std::ios::binary);
   if (!stream)
     return fail(

@@ -231,5 +231,23 @@ use_cache = true
 )");
 }
 
+TEST(JobFile, RefusesDepthBeforeTheParserRecursesOverIt) {
+  std::string dots, brackets = "precision = ";
+  for (int i = 0; i < 100'000; ++i) {
+    dots += "a.";
+    brackets += "[";
+  }
+  EXPECT_THAT(error_of(dots + "b = 1"), HasSubstr("job.toml:1:82: is nested deeper than 40 levels"));
+  EXPECT_THAT(error_of("[" + dots + "b]"), HasSubstr("is nested deeper"));
+  EXPECT_THAT(error_of(brackets), HasSubstr("is nested deeper"));
+  EXPECT_THAT(error_of("precision = \"" + std::string(100, '.') + "\""), HasSubstr("is not one of"));
+}
+
+TEST(JobFile, OpensRegularFilesOnly) {
+  const auto job = read_job_file("/dev/zero");
+  ASSERT_FALSE(job);
+  EXPECT_THAT(job.error().to_text(), HasSubstr("is no regular file"));
+}
+
 }  // namespace
 }  // namespace plimsoll

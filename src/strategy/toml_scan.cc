@@ -59,4 +59,26 @@ std::optional<size_t> find_foreign_byte(std::string_view toml) {
   return std::nullopt;
 }
 
+std::optional<size_t> find_too_deep(std::string_view toml) {
+  int brackets = 0, dots = 0;
+  for (size_t i = 0; i < toml.size();) {
+    const char c = toml[i];
+    if (c == '#') {
+      i = end_of_line(toml, i);
+      continue;
+    }
+    if (c == '"' || c == '\'') {
+      i = end_of_text(toml, i);
+      continue;
+    }
+    if (c == '[' || c == '{') ++brackets;
+    if ((c == ']' || c == '}') && brackets > 0) --brackets;
+    if (c == '=' || c == ',' || c == '\n' || c == '[' || c == '{') dots = 0;
+    if (c == '.') ++dots;
+    if (brackets > kMaxTomlDepth || dots > kMaxTomlDepth) return i;
+    ++i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace plimsoll

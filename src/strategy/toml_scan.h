@@ -13,4 +13,9 @@ namespace plimsoll {
 // parser.
 std::optional<size_t> find_foreign_byte(std::string_view toml);
 
+// Offset of the first byte that lies deeper than a job's fields can: in more than kMaxTomlDepth brackets, or
+// behind as many dots of one key. toml++ nests a table for each and recurses over them.
+inline constexpr int kMaxTomlDepth = 40;
+std::optional<size_t> find_too_deep(std::string_view toml);
+
 }  // namespace plimsoll
