@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <functional>
 
 #include "cli/job_options.h"
+#include "cli/output_file.h"
 #include "estimate/estimate.h"
 #include "estimate/recording.h"
 #include "report/explain_page.h"
@@ -18,13 +17,6 @@
 
 namespace plimsoll {
 namespace {
-
-Result<void> write_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
-  std::ofstream file(path, std::ios::binary);
-  if (file) write(file);
-  if (!file.flush()) return fail({.position = {.file = path}, .message = "the file can't be written"});
-  return {};
-}
 
 class ExplainCommand final : public Command {
  public:
@@ -83,14 +75,14 @@ class ExplainCommand final : public Command {
 
   Result<void> write_files(const EstimateRun& run) const {
     if (trace_)
-      PLIMSOLL_CHECK(write_file(*trace_, [&](std::ostream& out) {
+      PLIMSOLL_CHECK(write_output_file(*trace_, [&](std::ostream& out) {
         TraceEventWriter writer(out);
         writer.add("rank 0", record_timeline(run));
         writer.finish();
       }));
     if (snapshot_)
-      PLIMSOLL_CHECK(write_file(*snapshot_,
-                                [&](std::ostream& out) { write_torch_snapshot(record_snapshot(run), out); }));
+      PLIMSOLL_CHECK(write_output_file(
+          *snapshot_, [&](std::ostream& out) { write_torch_snapshot(record_snapshot(run), out); }));
     return {};
   }
 

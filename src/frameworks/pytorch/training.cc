@@ -14,6 +14,7 @@
 #include "program/autograd.h"
 #include "program/ops.h"
 #include "program/passes/recompute.h"
+#include "strategy/names.h"
 #include "strategy/trainable.h"
 
 namespace plimsoll::pytorch {
@@ -36,6 +37,7 @@ class TrainingBuilder {
   // The passes, in order. Those over the forward program decide, those over the complete one write.
   Result<Program> build() {
     program_.is_complete = true;
+    PLIMSOLL_CHECK(check_choices());
     PLIMSOLL_CHECK(choose_trainable());
     engine_ = make_engine();
     PLIMSOLL_TRY(
@@ -80,6 +82,21 @@ class TrainingBuilder {
     if (job_.engine == DataParallelEngine::kFsdp2) return make_fsdp2(r_, a_, job_, trainable_);
     if (job_.engine == DataParallelEngine::kDdp) return make_ddp(r_, job_);
     return make_single_device(r_, parameter_dtype(job_.precision));
+  }
+
+  // What a job may choose and no recipe here acts on.
+  Result<void> check_choices() const {
+    const auto refuse = [](std::string key, std::string_view choice, std::string expected) {
+      return fail({.position = {.key = std::move(key)},
+                   .message = fmt::format("{} has no recipe for framework pytorch yet", choice),
+                   .expected = std::move(expected)});
+    };
+    if (job_.loss.kind != LossKind::kFullLogits) return refuse("loss.path", name_of(job_.loss.kind), "full");
+    if (job_.engine == DataParallelEngine::kFsdp2 && job_.fsdp2.output_dtype)
+      return refuse("fsdp2.output_dtype", name_of(*job_.fsdp2.output_dtype), "none");
+    if (job_.loop.input_require_grads && !job_.recompute.is_reentrant)
+      return refuse("loop.input_require_grads", "true without reentrant recompute", "false");
+    return {};
   }
 
   Result<void> choose_trainable() {
