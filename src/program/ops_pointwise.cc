@@ -211,9 +211,9 @@ namespace {
 Value softmax_like(OpKind kind, Value x, int dim, std::optional<DType> dtype) {
   const DType wanted = dtype.value_or(x.dtype());
   const bool is_fused_cast = x.dtype() == DType::kFloat16 && wanted == DType::kFloat32;
-  if (!is_fused_cast) x = cast(std::move(x), wanted);
+  Value converted = is_fused_cast ? x : cast(x, wanted);  // x lives until the operator returns
   const DimAttr attr{.mask = mask_of({dim}, x.rank())};
-  return x.recorder().emit(kind, {&x}, {Layout::contiguous(x.layout().shape()), wanted}, attr);
+  return x.recorder().emit(kind, {&converted}, {Layout::contiguous(x.layout().shape()), wanted}, attr);
 }
 
 }  // namespace

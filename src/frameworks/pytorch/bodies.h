@@ -64,6 +64,7 @@ ModelOutput bloom_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs&
 ModelOutput falcon_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 ModelOutput gptj_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 ModelOutput gpt_neox_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
+ModelOutput modernbert_masked_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 ModelOutput opt_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 ModelOutput gpt2_lm_head_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs);
 

@@ -113,7 +113,7 @@ Value encoder(Eager& e, const ResolvedJob& job, const Value& given, const Value&
 Value bert_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
   const Eager::Module scope(e, is_roberta(e) ? "roberta" : "bert");
   const Value embeddings = embeddings_forward(e, inputs.ids);
-  const Value mask = bidirectional_mask(inputs.mask);
+  const Value mask = bidirectional_mask(e, job, embeddings, inputs.mask, std::nullopt);
   return encoder(e, job, embeddings, mask);
 }
 

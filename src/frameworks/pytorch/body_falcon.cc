@@ -196,7 +196,7 @@ Value falcon_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) 
   }
   Value positions = ops::add(ops::arange(e.recorder(), s), 0.0);
   positions = ops::unsqueeze(positions, 0);
-  Value mask = causal_mask(e, job, embeddings, inputs.mask, positions, std::nullopt);
+  Value mask = causal_mask(e, job, embeddings, inputs.mask, positions, std::nullopt, false);
   if (alibi && mask) add_alibi_to_mask(alibi, mask, b, embeddings.dtype());
   Value hidden = embeddings;
   const Rotary rotary =

@@ -57,11 +57,9 @@ void apply_rotary(Eager& e, int64_t rotary_dim, Value& q, Value& k, const SinCos
 
 // eager_attention_forward: scores in fp32
 Attended eager(Eager& e, const Value& q, const Value& k, const Value& v, const Value& mask) {
-  Value weights;
-  {
-    const Value wide_q = ops::cast(q, DType::kFloat32), wide_k = ops::cast(k, DType::kFloat32);
-    weights = ops::mul(e.matmul(wide_q, ops::transpose(wide_k, 2, 3)), 1.0);
-  }
+  Value weights =
+      e.matmul(ops::cast(q, DType::kFloat32), ops::transpose(ops::cast(k, DType::kFloat32), 2, 3));
+  weights = ops::mul(std::move(weights), 1.0);
   if (mask) weights = ops::add(weights, mask);
   weights = ops::cast(e.softmax(weights, -1), v.dtype());
   weights = ops::dropout(weights, e.dropout_probability(e.architecture().attention_dropout));

@@ -72,6 +72,7 @@ constexpr std::array kFamilies = {
         .name = "minimax_m2", .rotary = RotaryVariant::kPartialTogether, .mixture = MixtureVariant::kMinimax},
     Family{.name = "mistral", .masks = WindowMasks::kOne},
     Family{.name = "mixtral", .masks = WindowMasks::kOne, .mixture = MixtureVariant::kMixtral},
+    Family{.name = "modernbert", .norm = NormVariant::kLayerNorm, .body = BodyVariant::kModernBert},
     Family{.name = "olmo2",
            .norm = NormVariant::kRmsWeightFirst,
            .rotary = RotaryVariant::kHalvesFloat,

@@ -30,7 +30,7 @@ enum class RotaryVariant {
   kHalfTable,           // GptOss: cos and sin are half as wide, the halves are multiplied with them
   kComplex,             // pairs of neighbours as complex numbers (deepseek_v2, llama4)
 };
-enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kGptJ, kBert };
+enum class BodyVariant { kDecoder, kGpt2, kGptNeox, kOpt, kBloom, kFalcon, kGptJ, kBert, kModernBert };
 // In which order a decoder layer norms and adds.
 enum class LayerVariant {
   kSequential,            // residual + attention(norm(x)), then residual + mlp(norm(x)), see BranchNorms

@@ -65,6 +65,18 @@ MaskFunction padding(Value mask) {
   };
 }
 
+// bidirectional_mask_function
+Value everywhere(const Indices& indices) { return ops::compare(indices.query); }
+
+// sliding_window_bidirectional_mask_function
+MaskFunction sliding_both_ways() {
+  const MaskFunction overlay = [](const Indices& indices) {
+    Value distance = ops::unary(OpKind::kAbs, ops::sub(indices.query, indices.key));
+    return ops::compare(std::move(distance));
+  };
+  return all_of({overlay, everywhere});
+}
+
 Value four_dims(const Value& positions, int where) {
   Value x = positions;
   for (int dim = 0; dim < 4; ++dim)
@@ -119,10 +131,10 @@ Value preprocessed(const Eager& e, const ResolvedJob& job, const Value& embeddin
 
 // The mask interface of the attention implementation; `local_size`: the window or chunk.
 Value interface_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& padding_mask,
-                     std::optional<int64_t> local_size, MaskFunction function) {
+                     std::optional<int64_t> local_size, MaskFunction function, bool may_be_skipped = true) {
   const int64_t batch = embeddings.size(0), length = embeddings.size(1);
   const bool is_eager = job.attention == AttentionImplementation::kEager;
-  if (!is_eager && !(local_size && length >= *local_size)) {  // _ignore_causal_mask_sdpa
+  if (!is_eager && may_be_skipped && !(local_size && length >= *local_size)) {  // _ignore_causal_mask_sdpa
     if (padding_mask) all_are_set(padding_mask);
     return {};
   }
@@ -150,10 +162,21 @@ Value chunked_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, co
 }  // namespace
 
 Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
-                  const Value& positions, std::optional<int64_t> window) {
+                  const Value& positions, std::optional<int64_t> window, bool may_be_skipped) {
   const Value padding_mask = preprocessed(e, job, embeddings, given_mask, positions);
   return interface_mask(e, job, embeddings, padding_mask, window,
-                        window ? sliding(*window) : MaskFunction(causal));
+                        window ? sliding(*window) : MaskFunction(causal), may_be_skipped);
+}
+
+Value bidirectional_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
+                         std::optional<int64_t> window) {
+  Value padding_mask;
+  if (given_mask) {
+    padding_mask = ops::cast(given_mask, DType::kBool);
+    const Value all = ops::all(padding_mask);
+  }
+  if (!window || embeddings.size(1) < *window) return {};  // _ignore_bidirectional_mask_sdpa
+  return interface_mask(e, job, embeddings, padding_mask, window, sliding_both_ways(), false);
 }
 
 Masks decoder_masks(Eager& e, const Family& family, const ResolvedJob& job, const Value& embeddings,

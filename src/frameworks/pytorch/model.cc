@@ -19,7 +19,8 @@ RegionScope::RegionScope(Eager& e, RegionKind kind, std::initializer_list<const 
 void RegionScope::end(std::initializer_list<const Value*> results) {
   Program& program = e_.recorder().program();
   std::vector<TensorId>& ids = program.regions[id_.value].results;
-  for (const Value* r : results) ids.push_back(r->id());
+  for (const Value* r : results)
+    if (r->is_defined()) ids.push_back(r->id());
   // The hook make_inputs_require_grads on the input embedding.
   if (program.regions[id_.value].kind == RegionKind::kEmbedding && e_.has_input_require_grads())
     for (TensorId t : ids) program.tensors[t.value].requires_grad = true;
@@ -69,6 +70,8 @@ ModelOutput write_body(Eager& e, const Family& family, const ResolvedJob& job, c
       return gptj_causal_lm(e, job, inputs);
     case BodyVariant::kGptNeox:
       return gpt_neox_causal_lm(e, job, inputs);
+    case BodyVariant::kModernBert:
+      return modernbert_masked_lm(e, job, inputs);
     case BodyVariant::kOpt:
       return opt_causal_lm(e, job, inputs);
     case BodyVariant::kGpt2:

@@ -24,6 +24,7 @@ Rotary rotary_embedding(Eager& e, const Family& family, std::string_view name, c
                         const Value& positions, int64_t rotary_dim, std::string_view layer_type = "");
 // apply_rotary_pos_emb; q and k are replaced. Returns what stays in scope in the attention's forward.
 std::vector<Value> apply_rotary(Eager& e, const Family& family, Value& q, Value& k, const Rotary& rotary);
+Value rotate_half(Eager& e, const Value& x);  // Llama's: cat((-x2, x1))
 // x * cos + rotate_half(x) * sin, halves
 Value rotated(Eager& e, const Value& x, const Value& cos, const Value& sin);
 
@@ -39,7 +40,11 @@ void apply_complex_rotary(Value& q, Value& k, const Rotary& rotary, bool has_hea
 // masking_utils.create_causal_mask; undefined where it returns None (sdpa's is_causal is used instead).
 // Positions are undefined where the model doesn't pass them.
 Value causal_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
-                  const Value& positions, std::optional<int64_t> window);
+                  const Value& positions, std::optional<int64_t> window, bool may_be_skipped = true);
+// masking_utils.create_bidirectional_mask and create_bidirectional_sliding_window_mask; undefined: nothing is
+// masked.
+Value bidirectional_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& given_mask,
+                         std::optional<int64_t> window);
 // The masks of a decoder's layers, as the family makes them.
 struct Masks {
   Value full, local;  // of layers that see all, and of those with a window or chunks
@@ -49,8 +54,6 @@ Masks decoder_masks(Eager& e, const Family& family, const ResolvedJob& job, cons
                     const Value& given_mask, const Value& positions);
 // Whether the model keeps keys and values (use_cache).
 bool has_cache(const Eager& e, const ResolvedJob& job);
-// bidirectional_masks.cc: masking_utils.create_bidirectional_mask; undefined: nothing is masked.
-Value bidirectional_mask(const Value& given_mask);
 
 // attention.cc: ALL_ATTENTION_FUNCTIONS on q [b, heads, s, d], k and v [b, kv heads, s, d].
 struct AttentionCall {

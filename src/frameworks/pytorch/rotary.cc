@@ -43,8 +43,9 @@ Value interleaved(const Value& x) {
   return ops::view(ops::clone_contiguous(ops::expand(ops::unsqueeze(x, -1), pairs)), sizes);
 }
 
-// rotate_half of Llama: cat((-x2, x1))
-Value turned_halves(Eager& e, const Value& x) {
+}  // namespace
+
+Value rotate_half(Eager& e, const Value& x) {
   const int64_t half = x.size(-1) / 2;
   const Value first = ops::slice(x, -1, 0, half);
   const Value second = ops::slice(x, -1, half, x.size(-1) - half);
@@ -53,6 +54,8 @@ Value turned_halves(Eager& e, const Value& x) {
   parts.push_back(first);
   return e.cat(std::move(parts), -1);
 }
+
+namespace {
 
 // rotate_half of Cohere and Glm4: stack((-x[1::2], x[::2])) flattened
 Value turned_pairs(const Value& x) {
@@ -73,7 +76,7 @@ bool turns_pairs(RotaryVariant variant) {
 // (x * cos) + (rotate_half(x) * sin)
 Value rotated(Eager& e, RotaryVariant variant, const Value& x, const Value& cos, const Value& sin) {
   Value straight = ops::mul(x, cos);
-  Value turned = turns_pairs(variant) ? turned_pairs(x) : turned_halves(e, x);
+  Value turned = turns_pairs(variant) ? turned_pairs(x) : rotate_half(e, x);
   turned = ops::mul(std::move(turned), sin);
   return ops::add(std::move(straight), std::move(turned));
 }
