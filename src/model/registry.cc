@@ -15,6 +15,7 @@
 #include "model/families/llama.h"
 #include "model/families/llama4.h"
 #include "model/families/mixture.h"
+#include "model/families/modernbert.h"
 #include "model/families/olmo.h"
 #include "model/families/opt.h"
 #include "model/families/phi.h"
@@ -28,24 +29,11 @@ namespace {
 std::vector<Family> all_rows() {
   std::vector<Family> all;
   for (const auto& group : {
-           bert_families(),
-           bloom_families(),
-           cohere_families(),
-           deepseek_families(),
-           falcon_families(),
-           gemma_families(),
-           glm_families(),
-           gpt2_families(),
-           gpt_neox_families(),
-           gpt_oss_families(),
-           llama_families(),
-           llama4_families(),
-           mixture_families(),
-           olmo_families(),
-           opt_families(),
-           phi_families(),
-           stablelm_families(),
-           starcoder2_families(),
+           bert_families(),     bloom_families(),      cohere_families(),     deepseek_families(),
+           falcon_families(),   gemma_families(),      glm_families(),        gpt2_families(),
+           gpt_neox_families(), gpt_oss_families(),    llama_families(),      llama4_families(),
+           mixture_families(),  modernbert_families(), olmo_families(),       opt_families(),
+           phi_families(),      stablelm_families(),   starcoder2_families(),
        }) {
     all.insert(all.end(), group.begin(), group.end());
   }

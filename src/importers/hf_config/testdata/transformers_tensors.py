@@ -17,7 +17,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 def model_of(keys):
     keys = dict(keys)
     config = CONFIG_MAPPING[keys.pop("model_type")].from_dict(keys)
-    kind = AutoModelForMaskedLM if config.model_type in ("bert", "roberta") else AutoModelForCausalLM
+    kind = AutoModelForMaskedLM if config.model_type in ("bert", "roberta", "modernbert") else AutoModelForCausalLM
     with torch.device("meta"):
         return kind.from_config(config)
 
