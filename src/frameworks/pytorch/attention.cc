@@ -58,6 +58,16 @@ Attended eager(Eager& e, const AttentionCall& call, const Value& q, const Value&
 
 }  // namespace
 
+void update_cache(std::vector<Value>* cache, Value& k, Value& v) {
+  if (!cache) return;
+  Value all_k = ops::cat({k}, -2);
+  Value all_v = ops::cat({v}, -2);
+  k = std::move(all_k);
+  v = std::move(all_v);
+  cache->push_back(k);
+  cache->push_back(v);
+}
+
 Attended attention_interface(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
                              const Value& v, const Value& mask) {
   if (call.implementation == AttentionImplementation::kEager) return eager(e, call, q, k, v, mask);

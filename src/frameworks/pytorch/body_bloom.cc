@@ -31,6 +31,7 @@ struct BlockCall {
   const Layer& layer;
   const Value& mask;
   const Value& alibi;
+  std::vector<Value>* cache;  // nullptr: none
 };
 struct BlockResult {
   Value hidden, weights;
@@ -54,6 +55,7 @@ Attended attention(Eager& e, const BlockCall& call, const Value& hidden, const V
     return ops::transpose(std::move(x), 1, 2);
   };
   Value q = part(0), k = part(1), v = part(2);
+  update_cache(call.cache, k, v);
   q = ops::reshape(q, {b * heads, -1, d});
   k = ops::transpose(ops::reshape(k, {b * heads, -1, d}), -1, -2);
   v = ops::reshape(v, {b * heads, -1, d});
@@ -96,7 +98,7 @@ BlockResult block(Eager& e, const BlockCall& call, const Value& given) {
 }
 
 // BloomModel.forward
-Value bloom_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
+Value bloom_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs, std::vector<Value>* cache) {
   const Eager::Module scope(e, "transformer");
   const Architecture& a = e.architecture();
   const int64_t heads = a.layers[0].attention.heads;
@@ -115,7 +117,8 @@ Value bloom_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
   BlockResult outputs;  // of the last block: its attention weights live on beside the next block
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const Eager::Module layer_scope(e, fmt::format("h.{}", i));
-    outputs = block(e, {.job = job, .layer = a.layers[i], .mask = mask, .alibi = alibi}, hidden);
+    outputs =
+        block(e, {.job = job, .layer = a.layers[i], .mask = mask, .alibi = alibi, .cache = cache}, hidden);
     hidden = outputs.hidden;
   }
   hidden = e.layer_norm("ln_f", hidden);
@@ -126,8 +129,11 @@ Value bloom_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
 
 // BloomForCausalLM.forward
 ModelOutput bloom_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
-  const Value last_hidden = bloom_model(e, job, inputs);
-  return causal_lm_head(e, last_hidden, inputs);
+  std::vector<Value> cache;
+  const Value last_hidden = bloom_model(e, job, inputs, has_cache(e, job) ? &cache : nullptr);
+  ModelOutput output = causal_lm_head(e, last_hidden, inputs);
+  output.cache = std::move(cache);
+  return output;
 }
 
 }  // namespace plimsoll::pytorch

@@ -14,6 +14,7 @@ struct BlockCall {
   const Value& alibi;  // undefined: rotary positions
   const Value& positions;
   const Rotary& rotary;
+  std::vector<Value>* cache;  // nullptr: none
 };
 struct BlockResult {
   Value hidden, weights;
@@ -99,6 +100,7 @@ Attended attention(Eager& e, const BlockCall& call, const Value& hidden) {
   h.k = in_front(h.k);
   h.v = in_front(h.v);
   if (!call.alibi) apply_rotary(e, {}, h.q, h.k, call.rotary);
+  update_cache(call.cache, h.k, h.v);
   Attended out;
   if (call.job.attention == AttentionImplementation::kEager) {
     out = call.alibi ? eager_alibi(e, hidden.dtype(), h, call.alibi, call.mask)
@@ -182,7 +184,7 @@ void add_alibi_to_mask(Value& alibi, Value& mask, int64_t batch, DType dtype) {
 }
 
 // FalconModel.forward
-Value falcon_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
+Value falcon_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs, std::vector<Value>* cache) {
   const Eager::Module scope(e, "transformer");
   const Architecture& a = e.architecture();
   const int64_t b = inputs.ids.size(0), s = inputs.ids.size(1);
@@ -210,7 +212,8 @@ Value falcon_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) 
                      .mask = mask,
                      .alibi = alibi,
                      .positions = positions,
-                     .rotary = rotary},
+                     .rotary = rotary,
+                     .cache = cache},
                     hidden);
     hidden = outputs.hidden;
   }
@@ -222,8 +225,11 @@ Value falcon_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) 
 
 // FalconForCausalLM.forward
 ModelOutput falcon_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
-  const Value last_hidden = falcon_model(e, job, inputs);
-  return causal_lm_head(e, last_hidden, inputs);
+  std::vector<Value> cache;
+  const Value last_hidden = falcon_model(e, job, inputs, has_cache(e, job) ? &cache : nullptr);
+  ModelOutput output = causal_lm_head(e, last_hidden, inputs);
+  output.cache = std::move(cache);
+  return output;
 }
 
 }  // namespace plimsoll::pytorch

@@ -11,6 +11,7 @@ struct BlockCall {
   const Layer& layer;
   const Value& mask;
   const Value& positions;
+  std::vector<Value>* cache;  // nullptr: none
 };
 
 // GPT2Attention.forward
@@ -23,9 +24,10 @@ Attended attention(Eager& e, const BlockCall& call, const Value& hidden) {
   const auto heads = [&](size_t i) {
     return ops::transpose(ops::view(std::move(parts[i]), {b, s, -1, spec.head_dim}), 1, 2);
   };
-  const Value k = heads(1);
-  const Value v = heads(2);
+  Value k = heads(1);
+  Value v = heads(2);
   const Value q = heads(0);
+  update_cache(call.cache, k, v);
   Attended out = attend(e, call.job, EagerSoftmax::kThenValueDtype, true, q, k, v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {b, s, -1}));
   out.output = e.conv1d("c_proj", out.output);
@@ -64,7 +66,7 @@ Value block(Eager& e, const BlockCall& call, const Value& given) {
 }
 
 // GPT2Model.forward
-Value gpt2_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
+Value gpt2_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs, std::vector<Value>* cache) {
   const Eager::Module scope(e, "transformer");
   const Architecture& a = e.architecture();
   const int64_t s = inputs.ids.size(1);
@@ -82,7 +84,8 @@ Value gpt2_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
   hidden = e.dropout("drop", hidden, a.embedding_dropout);
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const Eager::Module layer_scope(e, fmt::format("h.{}", i));
-    hidden = block(e, {.job = job, .layer = a.layers[i], .mask = mask, .positions = positions}, hidden);
+    hidden = block(
+        e, {.job = job, .layer = a.layers[i], .mask = mask, .positions = positions, .cache = cache}, hidden);
   }
   hidden = e.layer_norm("ln_f", hidden);
   hidden = ops::view(hidden, {-1, s, a.hidden});
@@ -93,8 +96,11 @@ Value gpt2_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
 
 // GPT2LMHeadModel.forward
 ModelOutput gpt2_lm_head_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
-  const Value last_hidden = gpt2_model(e, job, inputs);
-  return causal_lm_head(e, last_hidden, inputs);
+  std::vector<Value> cache;
+  const Value last_hidden = gpt2_model(e, job, inputs, has_cache(e, job) ? &cache : nullptr);
+  ModelOutput output = causal_lm_head(e, last_hidden, inputs);
+  output.cache = std::move(cache);
+  return output;
 }
 
 }  // namespace plimsoll::pytorch

@@ -12,6 +12,7 @@ struct LayerCall {
   const Value& mask;
   const Value& positions;
   const Rotary& rotary;
+  std::vector<Value>* cache;  // nullptr: none
 };
 
 // apply_rotary_pos_emb: the first rotary_dim of each head is rotated, the rest joined again (also when it is
@@ -37,8 +38,9 @@ Attended attention(Eager& e, const LayerCall& call, const Value& hidden) {
   const Value qkv = ops::transpose(ops::view(e.linear("query_key_value", hidden), {b, s, -1, width}), 1, 2);
   std::vector<Value> parts = ops::chunk(qkv, 3, -1);
   Value q = std::move(parts[0]), k = std::move(parts[1]);
-  const Value v = std::move(parts[2]);
+  Value v = std::move(parts[2]);
   apply_partial_rotary(e, q, k, call.rotary);
+  update_cache(call.cache, k, v);
   Attended out = attend(e, call.job, EagerSoftmax::kFloat32, true, q, k, v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {b, s, -1}));
   out.output = e.linear("dense", out.output);
@@ -77,7 +79,7 @@ Value layer(Eager& e, const LayerCall& call, const Value& given) {
 }
 
 // GPTNeoXModel.forward
-Value gpt_neox_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
+Value gpt_neox_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs, std::vector<Value>* cache) {
   const Eager::Module scope(e, "gpt_neox");
   const Architecture& a = e.architecture();
   RegionScope embedding_region(e, RegionKind::kEmbedding, {&inputs.ids});
@@ -91,9 +93,14 @@ Value gpt_neox_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs
       rotary_embedding(e, {}, "rotary_emb", hidden, positions, a.layers[0].attention.rotary_dim);
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const Eager::Module layer_scope(e, fmt::format("layers.{}", i));
-    hidden =
-        layer(e, {.job = job, .layer = a.layers[i], .mask = mask, .positions = positions, .rotary = rotary},
-              hidden);
+    hidden = layer(e,
+                   {.job = job,
+                    .layer = a.layers[i],
+                    .mask = mask,
+                    .positions = positions,
+                    .rotary = rotary,
+                    .cache = cache},
+                   hidden);
   }
   hidden = e.layer_norm("final_layer_norm", hidden);
   return hidden;
@@ -103,8 +110,11 @@ Value gpt_neox_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs
 
 // GPTNeoXForCausalLM.forward
 ModelOutput gpt_neox_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
-  const Value last_hidden = gpt_neox_model(e, job, inputs);
-  return causal_lm_head(e, last_hidden, inputs);
+  std::vector<Value> cache;
+  const Value last_hidden = gpt_neox_model(e, job, inputs, has_cache(e, job) ? &cache : nullptr);
+  ModelOutput output = causal_lm_head(e, last_hidden, inputs);
+  output.cache = std::move(cache);
+  return output;
 }
 
 }  // namespace plimsoll::pytorch

@@ -15,6 +15,7 @@ struct BlockCall {
   const Value& mask;
   const Value& positions;
   const SinCos& rotary;
+  std::vector<Value>* cache;  // nullptr: none
 };
 
 // torch.repeat_interleave(x[:, :, None, :], 2, 3)
@@ -78,10 +79,11 @@ Attended attention(Eager& e, const BlockCall& call, const Value& hidden) {
   };
   Value q = heads("q_proj");
   Value k = heads("k_proj");
-  const Value v = ops::transpose(heads("v_proj"), 1, 2);
+  Value v = ops::transpose(heads("v_proj"), 1, 2);
   apply_rotary(e, spec.rotary_dim, q, k, call.rotary);
   q = ops::transpose(q, 1, 2);
   k = ops::transpose(k, 1, 2);
+  update_cache(call.cache, k, v);
   Attended out = call.job.attention == AttentionImplementation::kEager
                      ? eager(e, q, k, v, call.mask)
                      : attend(e, call.job, EagerSoftmax::kPlain, true, q, k, v, call.mask);
@@ -126,7 +128,7 @@ SinCos rotary_embedding(Eager& e, const Value& x, const Value& positions) {
 }
 
 // GPTJModel.forward
-Value gptj_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
+Value gptj_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs, std::vector<Value>* cache) {
   const Eager::Module scope(e, "transformer");
   const Architecture& a = e.architecture();
   RegionScope embedding_region(e, RegionKind::kEmbedding, {&inputs.ids});
@@ -139,9 +141,14 @@ Value gptj_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
   const SinCos rotary = rotary_embedding(e, hidden, positions);
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const Eager::Module layer_scope(e, fmt::format("h.{}", i));
-    hidden =
-        block(e, {.job = job, .layer = a.layers[i], .mask = mask, .positions = positions, .rotary = rotary},
-              hidden);
+    hidden = block(e,
+                   {.job = job,
+                    .layer = a.layers[i],
+                    .mask = mask,
+                    .positions = positions,
+                    .rotary = rotary,
+                    .cache = cache},
+                   hidden);
   }
   hidden = e.layer_norm("ln_f", hidden);
   return hidden;
@@ -151,8 +158,11 @@ Value gptj_model(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
 
 // GPTJForCausalLM.forward
 ModelOutput gptj_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
-  const Value last_hidden = gptj_model(e, job, inputs);
-  return causal_lm_head(e, last_hidden, inputs);
+  std::vector<Value> cache;
+  const Value last_hidden = gptj_model(e, job, inputs, has_cache(e, job) ? &cache : nullptr);
+  ModelOutput output = causal_lm_head(e, last_hidden, inputs);
+  output.cache = std::move(cache);
+  return output;
 }
 
 }  // namespace plimsoll::pytorch

@@ -11,6 +11,7 @@ struct LayerCall {
   const Layer& layer;
   const Value& mask;
   const Value& positions;
+  std::vector<Value>* cache;  // nullptr: none
 };
 
 // OPTAttention.forward
@@ -22,8 +23,9 @@ Attended attention(Eager& e, const LayerCall& call, const Value& hidden) {
     return ops::transpose(ops::view(std::move(x), {b, -1, spec.heads, spec.head_dim}), 1, 2);
   };
   const Value q = heads(ops::mul(e.linear("q_proj", hidden), 1.0));  // scaled here, not in the scores
-  const Value k = heads(e.linear("k_proj", hidden));
-  const Value v = heads(e.linear("v_proj", hidden));
+  Value k = heads(e.linear("k_proj", hidden));
+  Value v = heads(e.linear("v_proj", hidden));
+  update_cache(call.cache, k, v);
   Attended out = attend(e, call.job, EagerSoftmax::kFloat32, true, q, k, v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {b, s, -1}));
   out.output = e.linear("out_proj", out.output);
@@ -76,7 +78,7 @@ Value position_embedding(Eager& e, const Value& positions) {
 }
 
 // OPTDecoder.forward
-Value opt_decoder(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
+Value opt_decoder(Eager& e, const ResolvedJob& job, const ModelInputs& inputs, std::vector<Value>* cache) {
   const Eager::Module scope(e, "model.decoder");
   const Architecture& a = e.architecture();
   const int64_t b = inputs.ids.size(0), s = inputs.ids.size(1);
@@ -93,7 +95,8 @@ Value opt_decoder(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
   Value hidden = ops::add(embeddings, position_embeddings);
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const Eager::Module layer_scope(e, fmt::format("layers.{}", i));
-    hidden = layer(e, {.job = job, .layer = a.layers[i], .mask = mask, .positions = positions}, hidden);
+    hidden = layer(
+        e, {.job = job, .layer = a.layers[i], .mask = mask, .positions = positions, .cache = cache}, hidden);
   }
   if (a.has_final_norm) hidden = e.layer_norm("final_layer_norm", hidden);
   if (projects) hidden = e.linear("project_out", hidden);
@@ -104,8 +107,11 @@ Value opt_decoder(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
 
 // OPTForCausalLM.forward
 ModelOutput opt_causal_lm(Eager& e, const ResolvedJob& job, const ModelInputs& inputs) {
-  const Value last_hidden = opt_decoder(e, job, inputs);
-  return causal_lm_head(e, last_hidden, inputs);
+  std::vector<Value> cache;
+  const Value last_hidden = opt_decoder(e, job, inputs, has_cache(e, job) ? &cache : nullptr);
+  ModelOutput output = causal_lm_head(e, last_hidden, inputs);
+  output.cache = std::move(cache);
+  return output;
 }
 
 }  // namespace plimsoll::pytorch

@@ -61,15 +61,9 @@ Heads fused_projection(Eager& e, const Attention& spec, const Value& hidden) {
 }  // namespace
 
 void update_cache(const LayerCall& call, Value& k, Value& v) {
-  if (!call.cache) return;
-  std::vector<Value>& cache = *call.cache;
-  if (is_local(call.layer.attention)) cache.push_back(ops::full(k.recorder(), {}, DType::kInt64));
-  Value all_k = ops::cat({k}, -2);
-  Value all_v = ops::cat({v}, -2);
-  k = std::move(all_k);
-  v = std::move(all_v);
-  cache.push_back(k);
-  cache.push_back(v);
+  if (call.cache && is_local(call.layer.attention))
+    call.cache->push_back(ops::full(k.recorder(), {}, DType::kInt64));
+  update_cache(call.cache, k, v);
 }
 
 AttentionCall attention_call(const Eager& e, const LayerCall& call) {

@@ -54,6 +54,9 @@ Masks decoder_masks(Eager& e, const Family& family, const ResolvedJob& job, cons
                     const Value& given_mask, const Value& positions);
 // Whether the model keeps keys and values (use_cache).
 bool has_cache(const Eager& e, const ResolvedJob& job);
+// attention.cc: DynamicLayer.update of an empty cache: joins keys and values [b, kv heads, s, d] with
+// nothing, which copies them, and keeps them. nullptr: no cache, nothing happens.
+void update_cache(std::vector<Value>* cache, Value& k, Value& v);
 
 // attention.cc: ALL_ATTENTION_FUNCTIONS on q [b, heads, s, d], k and v [b, kv heads, s, d].
 struct AttentionCall {
