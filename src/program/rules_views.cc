@@ -61,13 +61,6 @@ void copy_into_slice(BackwardCall& call) {
   if (call.needs(1)) call.results[1] = ops::cast(std::move(of_source), source.dtype);
 }
 
-// constant_pad_nd with negative pads: a narrow and its clone. Source: aten/src/ATen/native/PadNd.cpp.
-void pad(BackwardCall& call) {
-  const SliceAttr& at = call.attributes<SliceAttr>();
-  const int64_t length = call.input_info(0).layout.size(at.dim);
-  call.results[0] = ops::clone(ops::slice(call.gradient(), at.dim, at.start, length));
-}
-
 void unsqueeze(BackwardCall& call) {
   call.results[0] = ops::squeeze(call.gradient(), call.attributes<SliceAttr>().dim);
 }
@@ -161,7 +154,6 @@ void add_view_rows(SetRow set) {
   set(OpKind::kSlice, {.backward = slice});
   set(OpKind::kSelect, {.backward = select});
   set(OpKind::kCopyIntoSlice, {.backward = copy_into_slice});
-  set(OpKind::kPad, {.backward = pad});
   set(OpKind::kUnsqueeze, {.backward = unsqueeze});
   set(OpKind::kSqueeze, {.backward = squeeze});
   set(OpKind::kSplit, {.backward = split});
