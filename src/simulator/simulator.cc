@@ -89,7 +89,7 @@ class Player {
 
   void alloc(StorageId id, Stream stream) {
     const Storage& storage = p_.storage(id);
-    if (is_live_[id.value] || timeline_.oom) return;
+    if (is_live_[id.value] || timeline_.oom || storage.bytes.value == 0) return;  // empty tensors own nothing
     is_live_[id.value] = true;
     if (options_.keeps_events) record(true, id);
     if (storage.tier != Tier::kGpu) {

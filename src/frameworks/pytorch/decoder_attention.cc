@@ -19,11 +19,12 @@ Heads separate_projections(Eager& e, const Family& family, const Attention& spec
   const auto is_normed = [&](HeadNormOrder order) {
     return has_head_norms && family.head_norm_order == order;
   };
+  const bool norms_whole = spec.head_norm == HeadNorm::kWholeProjection;
+  const bool cuts_heads_last = norms_whole || family.cuts_heads_last;
   const auto project = [&](std::string_view name, std::string_view norm_name) {
     Value x = e.linear(name, hidden);
-    if (spec.head_norm == HeadNorm::kWholeProjection) {
-      return norm_name.empty() ? x : norm(e, family, norm_name, x);
-    }
+    if (norms_whole && !norm_name.empty()) x = norm(e, family, norm_name, x);
+    if (cuts_heads_last) return x;
     x = ops::view(x, {b, s, -1, spec.head_dim});
     if (is_normed(HeadNormOrder::kWithProjection) && !norm_name.empty()) x = norm(e, family, norm_name, x);
     return x;
@@ -38,7 +39,7 @@ Heads separate_projections(Eager& e, const Family& family, const Attention& spec
   };
   if (is_normed(HeadNormOrder::kBeforeTranspose)) norm_both();
   for (Value* x : {&heads.q, &heads.k, &heads.v}) {
-    if (spec.head_norm == HeadNorm::kWholeProjection) *x = ops::view(*x, {b, s, -1, spec.head_dim});
+    if (cuts_heads_last) *x = ops::view(*x, {b, s, -1, spec.head_dim});
     *x = ops::transpose(*x, 1, 2);
   }
   if (is_normed(HeadNormOrder::kAfterTranspose)) norm_both();

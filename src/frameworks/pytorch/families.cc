@@ -110,6 +110,7 @@ constexpr std::array kFamilies = {
            .rotary = RotaryVariant::kPartialByCaller,
            .layer = LayerVariant::kStableLm,
            .head_norm_order = HeadNormOrder::kAfterTranspose,
+           .cuts_heads_last = true,
            .has_head_norm_list = true,
            .query_norm = "q_layernorm",
            .key_norm = "k_layernorm",

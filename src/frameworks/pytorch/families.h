@@ -96,6 +96,7 @@ struct Family {
   WindowMasks masks = WindowMasks::kNone;
   bool masks_know_positions = true;  // whether the masks' functions are given the positions
   HeadNormOrder head_norm_order = HeadNormOrder::kWithProjection;
+  bool cuts_heads_last = false;           // StableLM: heads are cut after all projections
   bool has_head_norm_list = false;        // StableLM: a LayerNorm of its own for every head
   bool has_rotary_by_layer_type = false;  // Gemma3, Olmo3: two sets of frequencies
   bool has_scaled_embedding = false;      // Gemma: the embedding multiplies by a buffer
