@@ -13,11 +13,20 @@
 
 namespace plimsoll {
 
-// Bit i: input i, output i is kept for the backward.
+// Bit i: input i, output i is kept for the backward. What stands behind the last bit is never kept.
 struct Saves {
   uint16_t inputs = 0;
   uint16_t outputs = 0;
+
+  bool keeps_input(uint32_t i) const { return i < 16 && (inputs >> i) & 1U; }
+  bool keeps_output(uint32_t i) const { return i < 16 && (outputs >> i) & 1U; }
 };
+
+// Which inputs want a gradient is a bit mask, so ops that carry gradients have at most so many inputs.
+inline constexpr uint32_t kMaxDifferentiableInputs = 32;
+inline bool is_needed(uint32_t needed, size_t i) {
+  return i < kMaxDifferentiableInputs && (needed >> i) & 1U;
+}
 
 // What a backward rule sees: the forward op, the gradients of its outputs, and what was kept.
 class BackwardCall {
@@ -39,7 +48,7 @@ class BackwardCall {
   const T& attributes() const {
     return std::get<T>(forward.attributes_of(op));
   }
-  bool needs(size_t i) const { return i < op.input_count && (needed & (1U << i)); }
+  bool needs(size_t i) const { return i < op.input_count && is_needed(needed, i); }
 
   uint32_t needed = 0;  // bit i: input i wants a gradient
   std::vector<Value> saved_inputs, saved_outputs;

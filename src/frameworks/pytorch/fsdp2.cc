@@ -6,6 +6,7 @@
 // symmetric memory.
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "frameworks/pytorch/engine.h"
 #include "program/ops.h"
@@ -98,12 +99,9 @@ class Fsdp2 : public ParallelEngine {
   // ---- hooks ----
 
   void accumulate(TensorId parameter, Value gradient) override {
-    for (ShardedParameter& p : parameters_) {
-      if (p.unsharded.id() != parameter) continue;
-      accumulate_gradient(r_, parameter, std::move(gradient), p.unsharded_gradient,
-                          Category::kUnshardedGradient);
-      return;
-    }
+    ShardedParameter& p = parameters_[parameter_of_.at(parameter.value)];
+    accumulate_gradient(r_, parameter, std::move(gradient), p.unsharded_gradient,
+                        Category::kUnshardedGradient);
   }
 
   void before_forward(RegionId region) override {
@@ -201,6 +199,7 @@ class Fsdp2 : public ParallelEngine {
     if (job_.fsdp2.cpu_offload)
       p.shard = to_host(std::move(p.shard), Category::kParameter, job_.fsdp2.pin_memory);
     p.unsharded = r_.persistent(full, compute_, Category::kUnshardedParameter, owner, trainable_[i]);
+    parameter_of_[p.unsharded.id().value] = i;
     r_.program().storages[p.unsharded.info().storage.value].bytes = Bytes{p.padded} * bytes_of(compute_);
     return p;
   }
@@ -355,6 +354,7 @@ class Fsdp2 : public ParallelEngine {
   const std::vector<bool>& trainable_;
   DType original_, compute_, reduce_;
   std::vector<ShardedParameter> parameters_;
+  std::unordered_map<uint32_t, size_t> parameter_of_;  // by unsharded tensor
   std::vector<Group>
       groups_;  // 0 is the root, then the blocks, then embedding and head when they are split off
   std::optional<size_t> embedding_group_, head_group_;

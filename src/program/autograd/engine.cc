@@ -47,7 +47,7 @@ void Engine::count_dependencies(const std::vector<Root>& roots) {
 
 void Engine::add_gradient(const Edge& edge, Value gradient) {
   Node& node = graph_.node(edge.node);
-  if (node.gradients.empty()) node.gradients.resize(std::max<size_t>(node.outputs.size(), edge.slot + 1));
+  if (node.gradients.empty()) node.gradients.resize(std::max(node.output_count, edge.slot + 1));
   if (!gradient) return;
   Value& old = node.gradients[edge.slot];
   if (!old) {
@@ -84,7 +84,7 @@ std::vector<Value> Engine::call(NodeIndex index) {
   for (RegionId unit : std::vector<RegionId>(graph_.node(index).before)) hooks_->before_backward(unit);
   std::vector<Value> gradients = std::move(graph_.node(index).gradients);
   graph_.node(index).gradients.clear();
-  gradients.resize(graph_.node(index).outputs.size());
+  gradients.resize(graph_.node(index).output_count);
   switch (graph_.node(index).kind) {
     case NodeKind::kOp:
       return call_op(index, gradients);
@@ -125,7 +125,7 @@ std::vector<Value> Engine::call_op(NodeIndex index, std::vector<Value>& gradient
                      .is_internal = true};
     return {};
   }
-  const With<ModuleId> module(r_.module, r_.program().module(f_.module_name(op.module)));
+  const With<ModuleId> module(r_.module, player_.module_of(op.module));
   const With<std::optional<OpKind>> of(r_.backward_of, op.kind);
   BackwardCall call(r_, f_, op, gradients);
   call.needed = graph_.node(index).needed;

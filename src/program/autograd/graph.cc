@@ -33,7 +33,7 @@ std::optional<Edge> Graph::edge_to(TensorId id) {
 // A leaf that an op made (requires_grad_ on its result) lives as long as something leads to it.
 NodeIndex Graph::new_leaf(TensorId id) {
   const NodeIndex leaf = new_node({.kind = NodeKind::kAccumulate, .parameter = id});
-  nodes_[leaf].outputs.push_back(r_.info(id));
+  nodes_[leaf].output_count = 1;
   set_gradient_function(id, leaf, 0);
   if (id.value >= first_made_) {
     nodes_[leaf].variable = r_.value(id);
@@ -49,7 +49,7 @@ void Graph::release_variable(NodeIndex index) {
   const Value variable = std::move(nodes_[index].variable);
 }
 
-void Graph::save(NodeIndex index, bool is_output, uint8_t position, Value value,
+void Graph::save(NodeIndex index, bool is_output, uint32_t position, Value value,
                  std::optional<FrameIndex> frame) {
   Saved saved{.is_output = is_output, .index = position};
   if (frame) {

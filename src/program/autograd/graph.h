@@ -29,9 +29,9 @@ enum class NodeKind : uint8_t { kOp, kAccumulate, kCheckpoint, kUnitBoundary };
 
 struct Saved {
   bool is_output = false;
-  uint8_t index = 0;  // of the op's inputs or outputs
-  Value value;        // held here, or ...
-  uint32_t slot = 0;  // ... found again in the frame's slot
+  uint32_t index = 0;  // of the op's inputs or outputs
+  Value value;         // held here, or ...
+  uint32_t slot = 0;   // ... found again in the frame's slot
 };
 
 struct Node {
@@ -41,7 +41,7 @@ struct Node {
   uint32_t references = 0;                // tensors whose gradient function it is, and nodes that lead to it
   uint32_t needed = 0;                    // kOp: bit i is input i
   std::vector<std::optional<Edge>> next;  // one per input
-  std::vector<TensorInfo> outputs;        // what the gradients must look like, one per output
+  uint32_t output_count = 0;              // and so many gradients come
   std::vector<Saved> saved;
   std::optional<FrameIndex> frame;
   std::vector<RegionId> before;  // units whose results these are
@@ -86,7 +86,7 @@ class Graph {
   // Where a gradient of this tensor goes: its function, or the accumulation of a leaf. Counts a reference.
   std::optional<Edge> edge_to(TensorId id);
   // Keeps a value for the node's backward; within a frame only its slot.
-  void save(NodeIndex index, bool is_output, uint8_t position, Value value, std::optional<FrameIndex> frame);
+  void save(NodeIndex index, bool is_output, uint32_t position, Value value, std::optional<FrameIndex> frame);
 
   void tensor_died(TensorId id);
   void release_saved(NodeIndex index);

@@ -5,17 +5,18 @@
 namespace plimsoll::autograd {
 
 Player::Player(Recorder& recorder, const Program& forward, Graph& graph, UnitHooks* hooks)
-    : r_(recorder), f_(forward), graph_(graph), hooks_(hooks), locals_(forward.tensors.size()) {
-  index_regions();
-}
+    : r_(recorder),
+      f_(forward),
+      graph_(graph),
+      hooks_(hooks),
+      regions_(forward),
+      locals_(forward.tensors.size()),
+      modules_(forward.modules.size()) {}
 
-void Player::index_regions() {
-  ranges_.resize(f_.regions.size());
-  for (uint32_t i = 0; i < f_.statements.size(); ++i) {
-    const Statement& s = f_.statements[i];
-    if (s.kind == StatementKind::kBegin) ranges_[s.index].begin = i;
-    if (s.kind == StatementKind::kEnd) ranges_[s.index].end = i;
-  }
+ModuleId Player::module_of(ModuleId forward_module) {
+  std::optional<ModuleId>& found = modules_[forward_module.value];
+  if (!found) found = r_.program().module(f_.module_name(forward_module));
+  return *found;
 }
 
 void Player::release_locals() {
@@ -97,7 +98,7 @@ void Player::enter_unit(RegionId id) {
   for (uint32_t k = 0; k < arguments.size(); ++k) {
     Value& local = locals_[arguments[k].value];
     graph_.add_edge(node, graph_.edge_to(local.id()));
-    graph_.node(node).outputs.push_back(local.info());
+    ++graph_.node(node).output_count;
     Value argument = local;
     Value passed = r_.emit_view(OpKind::kBoundary, argument, Layout(local.layout()));
     graph_.set_gradient_function(passed.id(), node, k);
@@ -144,7 +145,9 @@ uint32_t Player::needed_inputs(const Op& op) const {
   uint32_t needed = 0;
   for (size_t i = 0; i < input_ids_.size(); ++i) {
     const TensorInfo& info = r_.info(input_ids_[i]);
-    if (info.requires_grad && is_floating(info.dtype)) needed |= 1U << i;
+    if (!info.requires_grad || !is_floating(info.dtype)) continue;
+    assert(i < kMaxDifferentiableInputs && "an op with too many inputs to differentiate");
+    needed |= 1U << i;
   }
   return needed;
 }
@@ -158,19 +161,19 @@ bool Player::has_gradient_output(const Op& op) const {
 NodeIndex Player::make_node(const Op& op, uint32_t needed) {
   const NodeIndex index = graph_.new_node({.kind = NodeKind::kOp, .op = &op, .needed = needed});
   for (size_t i = 0; i < input_ids_.size(); ++i)
-    graph_.add_edge(index, (needed & (1U << i)) ? graph_.edge_to(input_ids_[i]) : std::nullopt);
+    graph_.add_edge(index, is_needed(needed, i) ? graph_.edge_to(input_ids_[i]) : std::nullopt);
   const Saves saves = saves_of(op, needed);
-  for (uint8_t i = 0; i < op.input_count; ++i)
-    if (saves.inputs & (1U << i)) graph_.save(index, false, i, r_.value(input_ids_[i]), current_frame_);
+  for (uint32_t i = 0; i < op.input_count; ++i)
+    if (saves.keeps_input(i)) graph_.save(index, false, i, r_.value(input_ids_[i]), current_frame_);
   return index;
 }
 
 void Player::finish_node(NodeIndex index, const Op& op) {
   const Saves saves = saves_of(op, graph_.node(index).needed);
-  for (uint8_t k = 0; k < op.output_count; ++k) {
-    graph_.node(index).outputs.push_back(outputs_[k].info());
+  graph_.node(index).output_count = op.output_count;
+  for (uint32_t k = 0; k < op.output_count; ++k) {
     if (outputs_[k].requires_grad()) graph_.set_gradient_function(outputs_[k].id(), index, k);
-    if (saves.outputs & (1U << k)) graph_.save(index, true, k, outputs_[k], current_frame_);
+    if (saves.keeps_output(k)) graph_.save(index, true, k, outputs_[k], current_frame_);
   }
 }
 
@@ -180,7 +183,7 @@ Saves Player::saves_of(const Op& op, uint32_t needed) const {
 }
 
 void Player::execute(uint32_t statement, const Op& op) {
-  const With<ModuleId> module(r_.module, r_.program().module(f_.module_name(op.module)));
+  const With<ModuleId> module(r_.module, module_of(op.module));
   if (take_kept_result(statement)) return;
   if (op.kind == OpKind::kCloneForBackward && !r_.is_grad_enabled) {  // autograd doesn't make it then
     outputs_.push_back(r_.value(input_ids_[0]));

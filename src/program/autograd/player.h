@@ -7,6 +7,7 @@
 
 #include "program/autograd.h"
 #include "program/autograd/graph.h"
+#include "program/autograd/region_index.h"
 #include "program/op_table.h"
 
 namespace plimsoll::autograd {
@@ -18,6 +19,8 @@ class Player {
   void bind(TensorId forward_tensor, Value value) { locals_[forward_tensor.value] = std::move(value); }
   Value local(TensorId id) const { return locals_[id.value]; }
   void release_locals();
+  // The module of the complete program that stands for one of the forward program.
+  ModuleId module_of(ModuleId forward_module);
 
   void play(bool with_graph);           // all statements that weren't played yet
   void play_until(uint32_t statement);  // with a graph
@@ -33,11 +36,6 @@ class Player {
   SecondCall play_again(FrameIndex frame);
 
  private:
-  struct RegionRange {
-    uint32_t begin = 0, end = 0;  // statements of kBegin and kEnd
-  };
-
-  void index_regions();
   void play(uint32_t first, uint32_t last);
   uint32_t play_statement(uint32_t i);  // returns the last statement it played
   uint32_t begin_region(uint32_t i, RegionId id);
@@ -60,6 +58,8 @@ class Player {
   bool keeps_result(const Op& op) const;
   bool take_kept_result(uint32_t statement);
   void hold_outside_tensors(FrameIndex frame);
+  std::vector<Value> set_locals_aside(const CallTensors& call, const Frame& frame);
+  void restore_locals(const CallTensors& call, std::vector<Value> outer);
   uint32_t replay_statement(uint32_t i, FrameIndex frame, uint32_t slot);
   uint32_t play_reentrant(RegionId id);
 
@@ -67,10 +67,11 @@ class Player {
   const Program& f_;
   Graph& graph_;
   UnitHooks* hooks_;
-  std::vector<RegionRange> ranges_;
-  std::vector<Value> locals_;                 // by forward tensor
-  std::optional<FrameIndex> current_frame_;   // checkpoint whose forward is being played
-  std::optional<FrameIndex> replayed_frame_;  // checkpoint that is being computed again
+  RegionIndex regions_;
+  std::vector<Value> locals_;                     // by forward tensor
+  std::vector<std::optional<ModuleId>> modules_;  // by forward module
+  std::optional<FrameIndex> current_frame_;       // checkpoint whose forward is being played
+  std::optional<FrameIndex> replayed_frame_;      // checkpoint that is being computed again
   bool is_replaying_ = false;
   uint32_t played_ = 0;              // statements of the forward pass
   std::vector<TensorId> input_ids_;  // of the op being played

@@ -8,23 +8,22 @@ namespace plimsoll::autograd {
 // What the call reads from outside: given by keyword, or found in the scope of the function.
 void Player::hold_outside_tensors(FrameIndex index) {
   Frame& frame = graph_.frame(index);
-  const RegionRange range = ranges_[frame.region.value];
-  std::vector<bool> seen(f_.tensors.size());
-  for (TensorId t : f_.regions[frame.region.value].keywords) {
-    seen[t.value] = true;
-    frame.held.emplace_back(t, locals_[t.value]);
-  }
-  for (uint32_t i = range.begin; i < range.end; ++i) {
-    const Statement& s = f_.statements[i];
-    if (s.kind != StatementKind::kOp) continue;
-    const Op& op = f_.ops[s.index];
-    for (TensorId t : f_.outputs(op)) seen[t.value] = true;
-    for (TensorId t : f_.inputs(op)) {
-      if (seen[t.value] || !locals_[t.value]) continue;
-      seen[t.value] = true;
-      frame.held.emplace_back(t, locals_[t.value]);
-    }
-  }
+  for (TensorId t : regions_.tensors(frame.region).outside)
+    if (locals_[t.value]) frame.held.emplace_back(t, locals_[t.value]);
+}
+
+// The call's own locals begin as what the checkpoint held; returns the outer ones.
+std::vector<Value> Player::set_locals_aside(const CallTensors& call, const Frame& frame) {
+  std::vector<Value> outer;
+  outer.reserve(call.touched.size());
+  for (TensorId t : call.touched) outer.push_back(std::move(locals_[t.value]));
+  for (const auto& [tensor, value] : frame.held) locals_[tensor.value] = value;
+  return outer;
+}
+
+void Player::restore_locals(const CallTensors& call, std::vector<Value> outer) {
+  for (TensorId t : call.touched) locals_[t.value].reset();
+  for (size_t i = 0; i < outer.size(); ++i) locals_[call.touched[i].value] = std::move(outer[i]);
 }
 
 bool Player::keeps_result(const Op& op) const {
@@ -47,8 +46,8 @@ void Player::recompute(FrameIndex index) {
   Frame& frame = graph_.frame(index);
   frame.is_recomputed = true;
   frame.recomputed.resize(frame.slots);
-  std::vector<Value> outer = std::exchange(locals_, std::vector<Value>(f_.tensors.size()));
-  for (const auto& [tensor, value] : frame.held) locals_[tensor.value] = value;
+  const CallTensors& tensors = regions_.tensors(frame.region);
+  std::vector<Value> outer = set_locals_aside(tensors, frame);
   {
     const With<bool> grad(r_.is_grad_enabled, true);
     const With<bool> replaying(is_replaying_, true);
@@ -56,12 +55,12 @@ void Player::recompute(FrameIndex index) {
     const With<std::optional<OpKind>> no_backward(r_.backward_of, std::nullopt);
     const With<std::optional<FrameIndex>> replayed(replayed_frame_, index);
     const With<std::optional<FrameIndex>> none(current_frame_, std::nullopt);
-    const RegionRange range = ranges_[frame.region.value];
+    const CallRange range = regions_.range(frame.region);
     uint32_t slot = 0;
     for (uint32_t i = range.begin; i < range.end && slot < frame.slots; ++i)
       slot = replay_statement(i, index, slot);
   }
-  locals_ = std::move(outer);
+  restore_locals(tensors, std::move(outer));
 }
 
 // No graph is made: what the ops would save is what the slots want, in the same order.
@@ -81,18 +80,18 @@ uint32_t Player::replay_statement(uint32_t i, FrameIndex index, uint32_t slot) {
     if (frame.is_slot_wanted[slot]) frame.recomputed[slot] = value;
     ++slot;
   };
-  for (uint8_t k = 0; k < op.input_count; ++k)
-    if (saves.inputs & (1U << k)) fill(r_.value(input_ids_[k]));
+  for (uint32_t k = 0; k < op.input_count; ++k)
+    if (saves.keeps_input(k)) fill(r_.value(input_ids_[k]));
   if (slot == frame.slots) return slot;  // early stop
   execute(i, op);
-  for (uint8_t k = 0; k < op.output_count; ++k)
-    if (saves.outputs & (1U << k)) fill(outputs_[k]);
+  for (uint32_t k = 0; k < op.output_count; ++k)
+    if (saves.keeps_output(k)) fill(outputs_[k]);
   keep_outputs(op);
   return slot;
 }
 
 uint32_t Player::play_reentrant(RegionId id) {
-  const RegionRange range = ranges_[id.value];
+  const CallRange range = regions_.range(id);
   const NodeIndex node = graph_.new_node({.kind = NodeKind::kCheckpoint, .region = id});
   const FrameIndex frame = graph_.new_frame(id);
   hold_outside_tensors(frame);
@@ -107,7 +106,7 @@ uint32_t Player::play_reentrant(RegionId id) {
   uint32_t slot = 0;
   for (TensorId t : f_.regions[id.value].results) {
     Value& result = locals_[t.value];
-    graph_.node(node).outputs.push_back(result.info());
+    ++graph_.node(node).output_count;
     r_.program().tensors[result.id().value].requires_grad = true;
     graph_.set_gradient_function(result.id(), node, slot++);
   }
@@ -116,9 +115,9 @@ uint32_t Player::play_reentrant(RegionId id) {
 
 Player::SecondCall Player::play_again(FrameIndex index) {
   const RegionId region = graph_.frame(index).region;
-  const RegionRange range = ranges_[region.value];
-  std::vector<Value> outer = std::exchange(locals_, std::vector<Value>(f_.tensors.size()));
-  for (const auto& [tensor, value] : graph_.frame(index).held) locals_[tensor.value] = value;
+  const CallRange range = regions_.range(region);
+  const CallTensors& tensors = regions_.tensors(region);
+  std::vector<Value> outer = set_locals_aside(tensors, graph_.frame(index));
   SecondCall call;
   for (TensorId t : f_.regions[region.value].arguments) {
     Value& local = locals_[t.value];
@@ -136,7 +135,7 @@ Player::SecondCall Player::play_again(FrameIndex index) {
     play(range.begin, range.end + 1);
   }
   for (TensorId t : f_.regions[region.value].results) call.results.push_back(locals_[t.value]);
-  locals_ = std::move(outer);
+  restore_locals(tensors, std::move(outer));
   return call;
 }
 
