@@ -122,8 +122,9 @@ void dropout(BackwardCall& call) {
 Saves keeps_function_input(const Program&, const Op&, uint32_t) { return {.inputs = 2}; }
 void gelu_function(BackwardCall& call) {
   const Value x = call.input(1);
+  Value scaled = ops::mul(x, 0.79788456);
   Value inner = ops::add(ops::mul(ops::mul(x, 0.044715), x), 1.0);
-  inner = ops::mul(ops::mul(x, 0.79788456), std::move(inner));
+  inner = ops::mul(std::move(scaled), std::move(inner));
   const Value tanh = ops::tanh(std::move(inner));
   Value half = ops::mul(x, 0.5);
   Value rest = with_scalar(OpKind::kRsub, ops::mul(tanh, tanh), 1);

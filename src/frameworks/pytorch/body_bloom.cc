@@ -50,10 +50,8 @@ Attended attention(Eager& e, const BlockCall& call, const Value& hidden, const V
   const int64_t b = hidden.size(0), s = hidden.size(1), heads = call.layer.attention.heads,
                 d = call.layer.attention.head_dim;
   const Value fused = e.linear("query_key_value", hidden);
-  const auto part = [&](int64_t i) {
-    Value x = ops::select(ops::view(fused, {b, s, heads, 3, d}), -2, i);
-    return ops::transpose(std::move(x), 1, 2);
-  };
+  const Value by_head = ops::view(fused, {b, s, heads, 3, d});
+  const auto part = [&](int64_t i) { return ops::transpose(ops::select(by_head, -2, i), 1, 2); };
   Value q = part(0), k = part(1), v = part(2);
   update_cache(call.cache, k, v);
   q = ops::reshape(q, {b * heads, -1, d});

@@ -72,16 +72,18 @@ Attended eager_rotary(Eager& e, DType dtype, const Heads& h, const Value& mask) 
   return {.output = std::move(out), .weights = std::move(scores)};
 }
 
-// FalconAttention.forward with alibi, eager.
-Attended eager_alibi(Eager& e, DType dtype, const Heads& h, const Value& alibi, const Value& mask) {
+// FalconAttention.forward with alibi, eager. `locals` are those of the caller's scope.
+Attended eager_alibi(Eager& e, DType dtype, const Heads& h, const Value& alibi, const Value& mask,
+                     std::vector<Value>& locals) {
   const int64_t b = h.q.size(0), heads = h.q.size(1), s = h.q.size(2);
-  const Value product = e.matmul(h.q, ops::transpose(h.k, -1, -2));
-  Value scores = ops::view(product, {b, heads, s, -1});
+  Value scores = ops::view(e.matmul(h.q, ops::transpose(h.k, -1, -2)), {b, heads, s, -1});
+  locals.push_back(scores);
   if (is_half(scores.dtype())) scores = ops::cast(scores, DType::kFloat32);
   Value logits = ops::add(scores, ops::view(alibi, {b, heads, 1, -1}));
   logits = ops::mul_(logits, 1.0);
   Value probabilities = ops::softmax(ops::add(logits, mask), -1, dtype);
   probabilities = e.dropout("attention_dropout", probabilities, e.architecture().attention_dropout);
+  locals.insert(locals.end(), {scores, logits});
   Value out = e.matmul(ops::view(probabilities, {b, heads, s, -1}), h.v);
   return {.output = std::move(out), .weights = std::move(probabilities)};
 }
@@ -102,8 +104,9 @@ Attended attention(Eager& e, const BlockCall& call, const Value& hidden) {
   if (!call.alibi) apply_rotary(e, {}, h.q, h.k, call.rotary);
   update_cache(call.cache, h.k, h.v);
   Attended out;
+  std::vector<Value> locals;
   if (call.job.attention == AttentionImplementation::kEager) {
-    out = call.alibi ? eager_alibi(e, hidden.dtype(), h, call.alibi, call.mask)
+    out = call.alibi ? eager_alibi(e, hidden.dtype(), h, call.alibi, call.mask, locals)
                      : eager_rotary(e, hidden.dtype(), h, call.mask);
   } else {
     const double dropout = call.alibi ? e.dropout_probability(e.architecture().attention_dropout) : 0;

@@ -44,7 +44,8 @@ Value rotated_pairs(const Value& x, const SinCos& rotary) {
 }
 
 // The part of GPTJAttention.forward that turns key and query: their first rotary_dim, joined with the rest.
-void apply_rotary(Eager& e, int64_t rotary_dim, Value& q, Value& k, const SinCos& rotary) {
+// Returns what stays in scope there.
+std::vector<Value> apply_rotary(Eager& e, int64_t rotary_dim, Value& q, Value& k, const SinCos& rotary) {
   const int64_t kept = q.size(3) - rotary_dim;
   Value k_turned = ops::slice(k, 3, 0, rotary_dim);
   const Value k_kept = ops::slice(k, 3, rotary_dim, kept);
@@ -54,6 +55,7 @@ void apply_rotary(Eager& e, int64_t rotary_dim, Value& q, Value& k, const SinCos
   q_turned = rotated_pairs(q_turned, rotary);
   k = e.cat({k_turned, k_kept}, -1);
   q = e.cat({q_turned, q_kept}, -1);
+  return {k_turned, k_kept, q_turned, q_kept};
 }
 
 // eager_attention_forward: scores in fp32
@@ -80,7 +82,7 @@ Attended attention(Eager& e, const BlockCall& call, const Value& hidden) {
   Value q = heads("q_proj");
   Value k = heads("k_proj");
   Value v = ops::transpose(heads("v_proj"), 1, 2);
-  apply_rotary(e, spec.rotary_dim, q, k, call.rotary);
+  const std::vector<Value> locals = apply_rotary(e, spec.rotary_dim, q, k, call.rotary);
   q = ops::transpose(q, 1, 2);
   k = ops::transpose(k, 1, 2);
   update_cache(call.cache, k, v);

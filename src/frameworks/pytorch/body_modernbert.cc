@@ -93,7 +93,8 @@ Value modernbert_model(Eager& e, const ResolvedJob& job, const ModelInputs& inpu
   const Eager::Module scope(e, "model");
   const Architecture& a = e.architecture();
   const Value positions = ops::unsqueeze(ops::arange(e.recorder(), inputs.ids.size(1)), 0);
-  Value hidden = embeddings_forward(e, inputs.ids);
+  const Value embeddings = embeddings_forward(e, inputs.ids);  // mask_kwargs holds it
+  Value hidden = embeddings;
   std::optional<int64_t> window;
   bool has_full = false;
   for (const Layer& l : a.layers) {

@@ -23,8 +23,10 @@ Attended attention(Eager& e, const LayerCall& call, const Value& hidden) {
     return ops::transpose(ops::view(std::move(x), {b, -1, spec.heads, spec.head_dim}), 1, 2);
   };
   const Value q = heads(ops::mul(e.linear("q_proj", hidden), 1.0));  // scaled here, not in the scores
-  Value k = heads(e.linear("k_proj", hidden));
-  Value v = heads(e.linear("v_proj", hidden));
+  Value k = e.linear("k_proj", hidden);
+  Value v = e.linear("v_proj", hidden);
+  k = heads(std::move(k));
+  v = heads(std::move(v));
   update_cache(call.cache, k, v);
   Attended out = attend(e, call.job, EagerSoftmax::kFloat32, true, q, k, v, call.mask);
   out.output = ops::contiguous(ops::reshape(out.output, {b, s, -1}));

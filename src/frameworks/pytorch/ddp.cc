@@ -136,7 +136,7 @@ class Ddp : public ParallelEngine {
     std::map<DType, std::vector<Value>> by_dtype;
     for (const Value& b : buffers_) by_dtype[b.dtype()].push_back(ops::reshape(b, {-1}));
     for (auto& [dtype, parts] : by_dtype) {
-      const Value flat = ops::cat(std::move(parts), 0);
+      const Value flat = parts.size() == 1 ? parts[0] : ops::cat(parts, 0);  // flatten_dense_tensors
       r_.emit_effect(OpKind::kBroadcast, std::vector<TensorId>{flat.id()});
     }
   }

@@ -1,29 +1,16 @@
 #include "frameworks/pytorch/bodies.h"
 
 namespace plimsoll::pytorch {
-namespace {
-
-Value probabilities(Eager& e, Value scores, EagerSoftmax softmax, DType query, DType value) {
-  switch (softmax) {
-    case EagerSoftmax::kFloat32:
-      return ops::cast(ops::softmax(std::move(scores), -1, DType::kFloat32), query);
-    case EagerSoftmax::kThenValueDtype: {
-      Value weights = e.softmax(std::move(scores), -1);
-      return ops::cast(weights, value);
-    }
-    case EagerSoftmax::kPlain:
-      break;
-  }
-  return e.softmax(std::move(scores), -1);
-}
-
-}  // namespace
-
 Attended eager_attention(Eager& e, EagerSoftmax softmax, double dropout, const Value& q, const Value& k,
                          const Value& v, const Value& mask) {
   Value weights = ops::mul(e.matmul(q, ops::transpose(k, -1, -2)), 1.0);
   if (mask) weights = ops::add(weights, mask);
-  weights = probabilities(e, weights, softmax, q.dtype(), v.dtype());
+  if (softmax == EagerSoftmax::kFloat32) {
+    weights = ops::cast(ops::softmax(weights, -1, DType::kFloat32), q.dtype());
+  } else {
+    weights = e.softmax(weights, -1);
+    if (softmax == EagerSoftmax::kThenValueDtype) weights = ops::cast(weights, v.dtype());
+  }
   weights = ops::dropout(weights, dropout);
   Value output = e.matmul(weights, v);
   output = ops::transpose(output, 1, 2);

@@ -163,11 +163,16 @@ void Engine::validate(const Op& op, std::vector<Value>& results) {
 
 // CheckpointFunction.backward: the call again with a graph of its own, and a backward within the backward.
 std::vector<Value> Engine::call_reentrant(NodeIndex index, std::vector<Value>& gradients) {
+  // A function of Python gets zeros where no gradient arrived (set_materialize_grads).
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    const TensorInfo& output = graph_.node(index).outputs[k];
+    if (!gradients[k]) gradients[k] = ops::zeros(r_, Layout::contiguous(output.layout.shape()), output.dtype);
+  }
   Player::SecondCall second = player_.play_again(*graph_.node(index).frame);
   for (const Value& argument : second.arguments) captured_[argument.id().value] = Value();
   std::vector<Root> roots;
   for (size_t k = 0; k < second.results.size(); ++k)
-    if (const auto edge = graph_.gradient_edge(second.results[k].id()); edge && gradients[k])
+    if (const auto edge = graph_.gradient_edge(second.results[k].id()))
       roots.push_back({*edge, gradients[k]});
   run(std::move(roots));
   second.results.clear();
