@@ -118,12 +118,18 @@ void Player::leave_unit(RegionId id) {
 
 void Player::play_op(uint32_t statement, const Op& op) {
   gather_inputs(op);
+  Value* const cached = cast_of_leaf(op);
+  if (cached && *cached) {
+    locals_[f_.outputs(op)[0].value] = *cached;
+    return;
+  }
   const uint32_t needed = needed_inputs(op);
   const bool makes_node = needed != 0 && has_gradient_output(op);
   std::optional<NodeIndex> node;
   if (makes_node) node = make_node(op, needed);
   execute(statement, op);
   if (node) finish_node(*node, op);
+  if (cached) *cached = outputs_[0];
   keep_outputs(op);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "program/autograd.h"
@@ -46,6 +47,7 @@ class Player {
 
   void play_op(uint32_t statement, const Op& op);
   void gather_inputs(const Op& op);
+  Value* cast_of_leaf(const Op& op);  // where the cast that `op` is would be cached; nullptr: nowhere
   void keep_outputs(const Op& op);
   uint32_t needed_inputs(const Op& op) const;
   bool has_gradient_output(const Op& op) const;
@@ -73,6 +75,8 @@ class Player {
   std::optional<FrameIndex> current_frame_;       // checkpoint whose forward is being played
   std::optional<FrameIndex> replayed_frame_;      // checkpoint that is being computed again
   bool is_replaying_ = false;
+  // While a reentrant call is played again: by detached argument, its copy in half precision.
+  std::unordered_map<uint32_t, Value> casts_of_leaves_;
   uint32_t played_ = 0;              // statements of the forward pass
   std::vector<TensorId> input_ids_;  // of the op being played
   std::vector<Value> outputs_;

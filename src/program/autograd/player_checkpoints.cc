@@ -113,6 +113,16 @@ uint32_t Player::play_reentrant(RegionId id) {
   return range.end;
 }
 
+// Autocast keeps the low-precision copy of an fp32 leaf that requires a gradient until it ends. Recipes see
+// to that for parameters; the detached arguments of a reentrant call have become leaves too. Source:
+// cached_cast in aten/src/ATen/autocast_mode.cpp.
+Value* Player::cast_of_leaf(const Op& op) {
+  if (op.kind != OpKind::kCast || casts_of_leaves_.empty()) return nullptr;
+  if (!is_half(f_.tensor(f_.outputs(op)[0]).dtype)) return nullptr;
+  const auto found = casts_of_leaves_.find(input_ids_[0].value);
+  return found == casts_of_leaves_.end() ? nullptr : &found->second;
+}
+
 Player::SecondCall Player::play_again(FrameIndex index) {
   const RegionId region = graph_.frame(index).region;
   const CallRange range = regions_.range(region);
@@ -124,6 +134,7 @@ Player::SecondCall Player::play_again(FrameIndex index) {
     const bool requires_grad = local.requires_grad();
     local = ops::detach(std::move(local));
     r_.program().tensors[local.id().value].requires_grad = requires_grad;
+    if (requires_grad && local.dtype() == DType::kFloat32) casts_of_leaves_.try_emplace(local.id().value);
     call.arguments.push_back(local);
   }
   {
@@ -134,6 +145,7 @@ Player::SecondCall Player::play_again(FrameIndex index) {
     const With<std::optional<FrameIndex>> none(current_frame_, std::nullopt);
     play(range.begin, range.end + 1);
   }
+  casts_of_leaves_.clear();
   for (TensorId t : f_.regions[region.value].results) call.results.push_back(locals_[t.value]);
   restore_locals(tensors, std::move(outer));
   return call;
