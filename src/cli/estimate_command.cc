@@ -47,9 +47,8 @@ class EstimateCommand final : public Command {
                                   .node = loaded.cluster.node};
     PLIMSOLL_TRY(run, run_estimate(request));
     if (events_) PLIMSOLL_CHECK(write_events(run));
-    const Improvements improvements = find_improvements(
-        request, run.estimate, run.program.statements.size(),
-        {.tries_all = tries_all_, .threads = std::max(1U, std::thread::hardware_concurrency())});
+    const Improvements improvements =
+        find_improvements(request, run, {.tries_all = tries_all_, .threads = thread_count()});
     const std::string text =
         as_json_ ? estimate_json(run.estimate, improvements) : estimate_page(run.estimate, improvements);
     std::fputs(text.c_str(), stdout);
@@ -58,6 +57,8 @@ class EstimateCommand final : public Command {
   }
 
  private:
+  static unsigned thread_count() { return std::max(1U, std::thread::hardware_concurrency()); }
+
   Result<std::optional<Fit>> fail_threshold() const {
     if (!fail_on_) return std::optional<Fit>();
     if (*fail_on_ == "oom") return std::optional(Fit::kOutOfMemory);

@@ -9,18 +9,19 @@
 #include "estimate/host_use.h"
 #include "estimate/phases.h"
 #include "estimate/verdict.h"
+#include "frameworks/pytorch/supported.h"
 #include "frameworks/pytorch/training.h"
 #include "strategy/resolve.h"
 
 namespace plimsoll {
 namespace {
 
+// All that is known of a job before its program.
 struct Prepared {
   ResolvedJob job;
   AllocatorSettings settings;
   DeviceParts outside;
   Bytes capacity;
-  Program program;
 };
 
 Result<Prepared> prepare(const EstimateRequest& request) {
@@ -30,17 +31,18 @@ Result<Prepared> prepare(const EstimateRequest& request) {
                              .gpus_per_node = request.node.gpus,
                              .compute_capability = compute_capability_of(gpu.architecture)}));
   PLIMSOLL_TRY(settings, parse_allocator_settings(job.allocator.configuration, "allocator.configuration"));
-  PLIMSOLL_TRY(program, pytorch::build_training(request.architecture, job));
-  Prepared prepared{.job = std::move(job), .settings = std::move(settings), .program = std::move(program)};
+  PLIMSOLL_CHECK(pytorch::check_supported(request.architecture, job));
+  Prepared prepared{.job = std::move(job), .settings = std::move(settings)};
   prepared.outside = device_parts(gpu, prepared.job);
   prepared.capacity = std::max(Bytes{0}, gpu.usable_memory - prepared.outside.total());
   return prepared;
 }
 
-MemoryTimeline play(const Prepared& p, const Gpu& gpu, std::optional<Bytes> capacity, bool keeps_events) {
+MemoryTimeline play(const Prepared& p, const Program& program, const Gpu& gpu, std::optional<Bytes> capacity,
+                    bool keeps_events) {
   SimulatedDevice device(capacity, gpu.usable_memory);
   CachingHeap heap({.settings = p.settings, .device = &device});
-  return simulate(p.program, heap, {.keeps_events = keeps_events, .library_workspace = gpu.cublas_workspace});
+  return simulate(program, heap, {.keeps_events = keeps_events, .library_workspace = gpu.cublas_workspace});
 }
 
 bool has_retries(const MemoryTimeline& timeline) {
@@ -53,13 +55,13 @@ Bytes reserved_peak(const MemoryTimeline& timeline) {
   return peak;
 }
 
-void add_notes(const Architecture& a, const Prepared& p, Estimate& e) {
+void add_notes(const Architecture& a, const Prepared& p, const Program& program, Estimate& e) {
   const auto append = [&](const std::vector<std::string>& notes) {
     e.notes.insert(e.notes.end(), notes.begin(), notes.end());
   };
   append(a.notes);
   append(p.job.notes);
-  append(p.program.notes);
+  append(program.notes);
   const auto part = [&](const DevicePart& d) {
     if (d.is_estimate)
       e.notes.push_back(fmt::format("{}, {}, is an estimate: {}", d.name, to_gib_text(d.bytes), d.source));
@@ -74,7 +76,7 @@ void add_notes(const Architecture& a, const Prepared& p, Estimate& e) {
     e.notes.push_back(fmt::format("allocator setting {} has no effect on bytes", setting));
 }
 
-Estimate describe(const EstimateRequest& request, const Prepared& p) {
+Estimate describe(const EstimateRequest& request, const Prepared& p, const Program& program) {
   const Architecture& a = request.architecture;
   Estimate e{.model_name = a.name,
              .family = a.family,
@@ -87,8 +89,15 @@ Estimate describe(const EstimateRequest& request, const Prepared& p) {
              .outside = p.outside,
              .capacity = p.capacity};
   e.host_capacity = request.node.host_memory / std::max<int64_t>(1, p.job.mesh.gpus_per_node);
-  add_notes(a, p, e);
+  add_notes(a, p, program, e);
   return e;
+}
+
+void add_save_phase(const Prepared& p, EstimateRun& run) {
+  const SaveStaging staging = save_staging(run.program, p.job);
+  run.estimate.phases.push_back(
+      save_phase(run.program, run.timeline, run.shown, run.estimate.outside, staging.bytes));
+  run.estimate.notes.push_back(staging.note);
 }
 
 }  // namespace
@@ -112,39 +121,45 @@ const PhaseEstimate& Estimate::peak_phase() const {
 
 Result<EstimateRun> run_estimate(const EstimateRequest& request) {
   PLIMSOLL_TRY(prepared, prepare(request));
-  EstimateRun run{.estimate = describe(request, prepared)};
+  PLIMSOLL_TRY(program, pytorch::build_training(request.architecture, prepared.job));
+  EstimateRun run{.estimate = describe(request, prepared, program), .program = std::move(program)};
   Estimate& e = run.estimate;
-  MemoryTimeline limited = play(prepared, request.gpu, e.capacity, true);
+  MemoryTimeline limited = play(prepared, run.program, request.gpu, e.capacity, true);
+  e.reserved_without_limit = reserved_peak(limited);
   if (limited.oom || has_retries(limited)) {
-    MemoryTimeline unlimited = play(prepared, request.gpu, std::nullopt, true);
+    MemoryTimeline unlimited = play(prepared, run.program, request.gpu, std::nullopt, true);
     e.reserved_without_limit = reserved_peak(unlimited);
-    run.timeline = limited.oom ? std::move(unlimited) : limited;
-  } else {
-    run.timeline = limited;
-    e.reserved_without_limit = reserved_peak(limited);
+    if (limited.oom) run.timeline = std::move(unlimited);
   }
-  run.shown = shown_categories(prepared.program, run.timeline);
-  e.phases = phases_of(prepared.program, run.timeline, run.shown, e.outside);
-  if (prepared.job.loop.has_save) {
-    const SaveStaging staging = save_staging(prepared.program, prepared.job);
-    e.phases.push_back(save_phase(prepared.program, run.timeline, run.shown, e.outside, staging.bytes));
-    e.notes.push_back(staging.note);
-  }
-  e.verdict = judge(e, prepared.program, limited);
-  run.program = std::move(prepared.program);
+  if (!limited.oom) run.timeline = std::move(limited);
+  run.shown = shown_categories(run.program, run.timeline);
+  e.phases = phases_of(run.program, run.timeline, run.shown, e.outside);
+  if (prepared.job.loop.has_save) add_save_phase(prepared, run);
+  e.verdict = judge(e, run.program, limited.oom ? limited : run.timeline);
   return run;
+}
+
+Result<QuickAnswer> quick_estimate(const EstimateRequest& request, const Program& program) {
+  PLIMSOLL_TRY(prepared, prepare(request));
+  const MemoryTimeline limited = play(prepared, program, request.gpu, prepared.capacity, false);
+  QuickAnswer answer{.runs = !limited.oom};
+  const bool is_limited = limited.oom || has_retries(limited);
+  answer.wanted =
+      prepared.outside.total() +
+      reserved_peak(is_limited ? play(prepared, program, request.gpu, std::nullopt, false) : limited);
+  answer.device_peak = limited.oom ? answer.wanted : prepared.outside.total() + reserved_peak(limited);
+  return answer;
 }
 
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request) {
   PLIMSOLL_TRY(prepared, prepare(request));
-  const MemoryTimeline limited = play(prepared, request.gpu, prepared.capacity, false);
-  QuickAnswer answer{.runs = !limited.oom, .has_retries = has_retries(limited)};
-  if (limited.oom)
-    answer.device_peak =
-        reserved_peak(play(prepared, request.gpu, std::nullopt, false)) + prepared.outside.total();
-  else
-    answer.device_peak = reserved_peak(limited) + prepared.outside.total();
-  return answer;
+  PLIMSOLL_TRY(program, pytorch::build_training(request.architecture, prepared.job));
+  return quick_estimate(request, program);
+}
+
+Result<void> check_estimable(const EstimateRequest& request) {
+  PLIMSOLL_CHECK(prepare(request));
+  return {};
 }
 
 }  // namespace plimsoll

@@ -82,6 +82,7 @@ struct Estimate {
 
   const PhaseEstimate& peak_phase() const;  // with the highest device use
   Bytes device_peak() const { return peak_phase().use.device; }
+  Bytes wanted() const { return reserved_without_limit + outside.total(); }  // on a device without limit
 };
 
 // The program and its run, for those who look closer.
@@ -104,10 +105,14 @@ Result<EstimateRun> run_estimate(const EstimateRequest& request);
 
 // The highest device use and whether the job runs at all: what a changed job is asked for.
 struct QuickAnswer {
-  Bytes device_peak;
-  bool runs = true;          // within the GPU's memory
-  bool has_retries = false;  // only by giving cached segments back
+  Bytes device_peak;  // as MemoryUse::device
+  Bytes wanted;       // the same on a device without limit
+  bool runs = true;   // within the GPU's memory
 };
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request);
+// The same for a job that differs from that of `program` in the allocator only.
+Result<QuickAnswer> quick_estimate(const EstimateRequest& request, const Program& program);
+// Whether the job can be estimated at all, without building anything.
+Result<void> check_estimable(const EstimateRequest& request);
 
 }  // namespace plimsoll

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <numeric>
+#include <set>
 #include <thread>
 
 #include "estimate/candidates.h"
@@ -15,15 +15,9 @@
 namespace plimsoll {
 namespace {
 
-// How many statements of changed programs a page may cost: about 60 ms on two cores.
-constexpr size_t kStatementBudget = 300'000;
-
-Result<QuickAnswer> answer_for(const EstimateRequest& request, const std::vector<std::string>& settings) {
-  Job changed = request.job;
-  for (const std::string& setting : settings) PLIMSOLL_CHECK(apply_setting(changed, setting));
-  return quick_estimate(
-      {.architecture = request.architecture, .job = changed, .gpu = request.gpu, .node = request.node});
-}
+// How many statements of changed programs a page may cost: about 40 ms on two cores.
+constexpr size_t kStatementBudget = 90'000;
+constexpr size_t kFewest = 2;
 
 void in_threads(unsigned threads, size_t count, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next = 0;
@@ -31,87 +25,146 @@ void in_threads(unsigned threads, size_t count, const std::function<void(size_t)
     for (size_t i = next++; i < count; i = next++) work(i);
   };
   std::vector<std::jthread> workers;
-  for (unsigned t = 1; t < threads; ++t) workers.emplace_back(take);
+  for (unsigned t = 1; t < threads && t < count; ++t) workers.emplace_back(take);
   take();
 }
 
-// The candidates that the budget allows, by priority; in the order of the checklist again.
-size_t keep_affordable(std::vector<Candidate>& candidates, size_t program_size) {
-  const size_t affordable = std::max<size_t>(3, kStatementBudget / std::max<size_t>(1, program_size));
-  if (candidates.size() <= affordable) return 0;
-  std::vector<size_t> order(candidates.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return candidates[i].priority; });
-  order.resize(affordable);
-  std::ranges::sort(order);
-  std::vector<Candidate> kept;
-  for (size_t i : order) kept.push_back(std::move(candidates[i]));
-  const size_t left_out = candidates.size() - kept.size();
-  candidates = std::move(kept);
-  return left_out;
+std::string text_of(const std::vector<std::string>& settings) {
+  return fmt::format("{}", fmt::join(settings, " "));
 }
 
-Change change_of(const Candidate& candidate, const QuickAnswer& answer, Bytes before) {
-  return {.settings = candidate.settings,
-          .price = candidate.price,
-          .device_peak = answer.device_peak,
-          .saved = before - answer.device_peak,
-          .runs = answer.runs};
-}
+class Finder {
+ public:
+  Finder(const EstimateRequest& request, const EstimateRun& run, const ImprovementOptions& options)
+      : request_(request), run_(run), options_(options) {}
 
-struct Tried {
-  Candidate candidate;
-  Change change;
-};
-
-// The cheapest single change that runs; else the changes put together, cheapest first, until it runs.
-std::optional<Change> find_cure(const EstimateRequest& request, std::vector<Tried> tried, Bytes before) {
-  std::ranges::stable_sort(tried, {}, [](const Tried& t) { return t.candidate.rank; });
-  for (const Tried& t : tried)
-    if (t.change.runs) return t.change;
-  Candidate together{.price = "together"};
-  for (const Tried& t : tried) {
-    if (t.change.saved.value <= 0) continue;
-    std::vector<std::string> settings = together.settings;
-    settings.insert(settings.end(), t.candidate.settings.begin(), t.candidate.settings.end());
-    const Result<QuickAnswer> answer = answer_for(request, settings);
-    if (!answer) continue;  // contradicts a change before it
-    together.settings = std::move(settings);
-    if (answer->runs) return change_of(together, *answer, before);
+  Improvements find() {
+    candidates_ = candidates_for(run_.estimate);
+    drop_unsupported();
+    if (auto combination = combination_of(candidates_)) candidates_.push_back(std::move(*combination));
+    if (!options_.tries_all) drop_costly();
+    std::vector<std::optional<Result<QuickAnswer>>> answers(candidates_.size());
+    in_threads(options_.threads, candidates_.size(),
+               [&](size_t i) { answers[i] = answer_for(candidates_[i]); });
+    for (size_t i = 0; i < candidates_.size(); ++i) take(candidates_[i], *answers[i]);
+    if (run_.estimate.verdict.gpu == Fit::kOutOfMemory) find_cure();
+    return std::move(found_);
   }
-  return std::nullopt;
-}
+
+ private:
+  struct Tried {
+    Candidate candidate;
+    Change change;
+  };
+
+  Result<Job> changed_job(const std::vector<std::string>& settings) const {
+    Job changed = request_.job;
+    for (const std::string& setting : settings) PLIMSOLL_CHECK(apply_setting(changed, setting));
+    return changed;
+  }
+
+  Result<QuickAnswer> answer_for(const Candidate& candidate) const {
+    PLIMSOLL_TRY(job, changed_job(candidate.settings));
+    const EstimateRequest changed{
+        .architecture = request_.architecture, .job = job, .gpu = request_.gpu, .node = request_.node};
+    return candidate.has_same_program ? quick_estimate(changed, run_.program) : quick_estimate(changed);
+  }
+
+  void drop_unsupported() {
+    std::erase_if(candidates_, [&](const Candidate& candidate) {
+      const Result<Job> job = changed_job(candidate.settings);
+      const Result<void> checked = job ? check_estimable({.architecture = request_.architecture,
+                                                          .job = *job,
+                                                          .gpu = request_.gpu,
+                                                          .node = request_.node})
+                                       : tl::unexpected(job.error());
+      if (!checked) refuse(candidate, checked.error());
+      return !checked;
+    });
+  }
+
+  // Keeps those that work on the most bytes, in the order of the checklist.
+  void drop_costly() {
+    const size_t affordable =
+        std::max(kFewest, kStatementBudget / std::max<size_t>(1, run_.program.statements.size()));
+    std::vector<size_t> order;
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (!candidates_[i].has_same_program) order.push_back(i);
+    if (order.size() <= affordable) return;
+    std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return candidates_[i].aim; });
+    const std::set<size_t> dropped(order.begin() + static_cast<std::ptrdiff_t>(affordable), order.end());
+    std::vector<Candidate> kept;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (dropped.contains(i))
+        found_.untried.push_back(text_of(candidates_[i].settings));
+      else
+        kept.push_back(std::move(candidates_[i]));
+    }
+    candidates_ = std::move(kept);
+  }
+
+  void refuse(const Candidate& candidate, const Error& error) {
+    const std::string text = text_of(candidate.settings);
+    // The message of a choice without recipe begins with the choice.
+    const bool says_itself = error.message.starts_with(error.position.key) && candidate.settings.size() == 1;
+    found_.unsupported.push_back(says_itself ? text : fmt::format("{} ({})", text, error.message));
+  }
+
+  Change change_of(const Candidate& candidate, const QuickAnswer& answer) const {
+    return {.settings = candidate.settings,
+            .price = candidate.price,
+            .device_peak = answer.device_peak,
+            .saved = run_.estimate.wanted() - answer.wanted,
+            .runs = answer.runs};
+  }
+
+  void take(const Candidate& candidate, const Result<QuickAnswer>& answer) {
+    if (!answer) return refuse(candidate, answer.error());
+    Change change = change_of(candidate, *answer);
+    if (change.saved.value > 0)
+      found_.changes.push_back(change);
+    else
+      found_.without_effect.push_back(text_of(candidate.settings));
+    tried_.push_back({.candidate = candidate, .change = std::move(change)});
+  }
+
+  // The cheapest single change that runs; else the changes put together, cheapest first, until it runs.
+  void find_cure() {
+    std::ranges::stable_sort(tried_, {}, [](const Tried& t) { return t.candidate.rank; });
+    for (const Tried& t : tried_)
+      if (t.change.runs) {
+        found_.cure = t.change;
+        return;
+      }
+    Candidate together{.price = "together"};
+    for (const Tried& t : tried_) {
+      if (t.change.saved.value <= 0 || t.candidate.is_combination) continue;
+      Candidate more = together;
+      more.settings.insert(more.settings.end(), t.candidate.settings.begin(), t.candidate.settings.end());
+      const Result<QuickAnswer> answer = answer_for(more);
+      if (!answer) continue;  // contradicts a change before it
+      together = std::move(more);
+      if (!answer->runs) continue;
+      found_.cure = change_of(together, *answer);
+      return;
+    }
+  }
+
+  const EstimateRequest& request_;
+  const EstimateRun& run_;
+  const ImprovementOptions& options_;
+  std::vector<Candidate> candidates_;
+  std::vector<Tried> tried_;
+  Improvements found_;
+};
 
 }  // namespace
 
-std::string Change::to_text() const { return fmt::format("{}", fmt::join(settings, " ")); }
+std::string Change::to_text() const { return text_of(settings); }
 
-Improvements find_improvements(const EstimateRequest& request, const Estimate& estimate, size_t program_size,
+Improvements find_improvements(const EstimateRequest& request, const EstimateRun& run,
                                const ImprovementOptions& options) {
-  Improvements found;
-  std::vector<Candidate> candidates = candidates_for(estimate);
-  if (!options.tries_all) found.untried = keep_affordable(candidates, program_size);
-  std::vector<std::optional<Result<QuickAnswer>>> answers(candidates.size());
-  in_threads(options.threads, candidates.size(),
-             [&](size_t i) { answers[i] = answer_for(request, candidates[i].settings); });
-  const Bytes before = estimate.device_peak();
-  std::vector<Tried> tried;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    const Result<QuickAnswer>& answer = *answers[i];
-    const std::string text = fmt::format("{}", fmt::join(candidates[i].settings, " "));
-    if (!answer) {
-      found.unsupported.push_back(fmt::format("{} ({})", text, answer.error().message));
-      continue;
-    }
-    Change change = change_of(candidates[i], *answer, before);
-    if (change.saved.value > 0)
-      found.changes.push_back(change);
-    else
-      found.without_effect.push_back(text);
-    tried.push_back({.candidate = candidates[i], .change = std::move(change)});
-  }
-  if (estimate.verdict.gpu == Fit::kOutOfMemory) found.cure = find_cure(request, std::move(tried), before);
-  return found;
+  return Finder(request, run, options).find();
 }
 
 }  // namespace plimsoll

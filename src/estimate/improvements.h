@@ -27,8 +27,8 @@ struct Change {
 struct Improvements {
   std::vector<Change> changes;              // that save something, in the order of the checklist
   std::vector<std::string> without_effect;  // tried, saves nothing
-  std::vector<std::string> unsupported;     // "loss.path=chunked: why"
-  size_t untried = 0;  // left out because the program is large; ImprovementOptions::tries_all
+  std::vector<std::string> unsupported;     // "loss.path=chunked (why)"
+  std::vector<std::string> untried;  // the program is too large to try all: ImprovementOptions::tries_all
   std::optional<Change> cure;
 };
 
@@ -37,8 +37,8 @@ struct ImprovementOptions {
   unsigned threads = 1;
 };
 
-// REQUIRES `estimate` of the same request. `program_size` is the number of statements of its program.
-Improvements find_improvements(const EstimateRequest& request, const Estimate& estimate, size_t program_size,
+// REQUIRES `run` of the same request.
+Improvements find_improvements(const EstimateRequest& request, const EstimateRun& run,
                                const ImprovementOptions& options);
 
 }  // namespace plimsoll

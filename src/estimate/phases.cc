@@ -7,8 +7,17 @@
 namespace plimsoll {
 namespace {
 
-MemoryUse use_of(const Program& program, const PhaseMemory& phase, uint32_t index,
+// The op's module, or that of the storage which it allocated.
+std::string peak_module(const Program& program, const MemoryTimeline& timeline, const PhaseMemory& phase) {
+  ModuleId module = program.op(*phase.peak_op).module;
+  if (module == ModuleId{} && phase.peak_event)
+    module = program.storage(timeline.events[*phase.peak_event].storage).owner;
+  return program.module_name(module);
+}
+
+MemoryUse use_of(const Program& program, const MemoryTimeline& timeline, uint32_t index,
                  const CategoryBytes& categories, const DeviceParts& outside) {
+  const PhaseMemory& phase = timeline.phases[index];
   MemoryUse use{.live = phase.live_peak,
                 .allocated = phase.allocated_peak,
                 .active = phase.active_peak,
@@ -21,9 +30,8 @@ MemoryUse use_of(const Program& program, const PhaseMemory& phase, uint32_t inde
   use.categories[static_cast<size_t>(Category::kWorkspace)] +=
       phase.library_workspace + (phase.workspace_peak - phase.live_peak);
   if (phase.peak_op) {
-    const Op& op = program.op(*phase.peak_op);
-    use.peak_op = aten_name_of(op.kind);
-    use.peak_module = program.module_name(op.module);
+    use.peak_op = aten_name_of(program.op(*phase.peak_op).kind);
+    use.peak_module = peak_module(program, timeline, phase);
   }
   return use;
 }
@@ -69,7 +77,7 @@ std::vector<PhaseEstimate> phases_of(const Program& program, const MemoryTimelin
   std::vector<PhaseEstimate> phases;
   for (uint32_t i = 0; i < timeline.phases.size(); ++i) {
     const PhaseMemory& memory = timeline.phases[i];
-    const MemoryUse use = use_of(program, memory, i, categories[i], outside);
+    const MemoryUse use = use_of(program, timeline, i, categories[i], outside);
     const PhaseKind kind = phase_kind_of(memory.phase);
     if (phases.empty() || phases.back().kind != kind)
       phases.push_back({.kind = kind, .use = use});

@@ -13,10 +13,12 @@ FailedRequest failed_request(const Program& program, const MemoryTimeline& limit
   const OomEvent& oom = *limited.oom;
   const Op& op = program.op(oom.op);
   const std::string& phase = limited.phases[oom.phase].phase;
+  ModuleId module = op.module;
+  if (module == ModuleId{} && oom.storage) module = program.storage(*oom.storage).owner;
   return {.phase = phase_kind_of(phase),
           .timeline_phase = phase,
           .op = std::string(aten_name_of(op.kind)),
-          .module = program.module_name(op.module),
+          .module = program.module_name(module),
           .details = oom.details};
 }
 
@@ -27,6 +29,14 @@ std::string where(const FailedRequest& failed) {
   return text;
 }
 
+// No allocator could do with less.
+Bytes needs_at_least(const Estimate& e) {
+  Bytes most;
+  for (const PhaseEstimate& phase : e.phases)
+    most = std::max(most, phase.use.live + phase.use.categories[static_cast<size_t>(Category::kWorkspace)]);
+  return most;
+}
+
 void judge_failure(const Estimate& e, Verdict& verdict) {
   const FailedRequest& failed = *verdict.failed;
   verdict.gpu = Fit::kOutOfMemory;
@@ -35,11 +45,10 @@ void judge_failure(const Estimate& e, Verdict& verdict) {
       "the allocator may take",
       where(failed), to_text(failed.details.requested), to_gib_text(failed.details.allocated),
       to_gib_text(failed.details.reserved), to_gib_text(e.capacity)));
-  if (failed.details.allocated + failed.details.segment_wanted <= e.capacity)
+  if (needs_at_least(e) <= e.capacity)
     verdict.reasons.push_back(
-        fmt::format("fragmentation decides: what is live would leave room, {} of reserved memory is in "
-                    "pieces that don't serve",
-                    to_gib_text(failed.details.reserved - failed.details.allocated)));
+        fmt::format("fragmentation decides: without it {} would do, so another order of sizes might run",
+                    to_gib_text(needs_at_least(e))));
 }
 
 // What would break a job that runs.

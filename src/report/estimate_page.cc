@@ -22,6 +22,25 @@ std::string_view word_of(Fit fit) {
   return fit == Fit::kFits ? "FITS" : fit == Fit::kAtRisk ? "AT RISK" : "OUT OF MEMORY";
 }
 
+constexpr size_t kWidth = 118;
+
+// The line in pieces of at most kWidth columns, broken at spaces; later pieces are indented further.
+std::string wrapped(std::string_view line) {
+  std::string text, piece = "  ";
+  while (!line.empty()) {
+    const size_t space = std::min(line.find(' '), line.size());
+    const std::string_view word = line.substr(0, space);
+    if (piece.size() + 1 + word.size() > kWidth && piece.find_first_not_of(' ') != std::string::npos) {
+      text += piece + "\n";
+      piece = "    ";
+    }
+    if (piece.back() != ' ') piece += ' ';
+    piece += word;
+    line.remove_prefix(std::min(space + 1, line.size()));
+  }
+  return text + piece + "\n";
+}
+
 std::string verdict_text(const Estimate& e) {
   const Bytes peak = e.device_peak();
   const Bytes usable = e.gpu.usable_memory;
@@ -29,7 +48,7 @@ std::string verdict_text(const Estimate& e) {
                                               : fmt::format("{} too much", to_gib_text(peak - usable));
   std::string text = fmt::format("{}: peak {} of {} on each GPU, {}\n", word_of(e.verdict.gpu),
                                  to_gib_text(peak), to_gib_text(usable), distance);
-  for (const std::string& reason : e.verdict.reasons) text += fmt::format("  {}\n", reason);
+  for (const std::string& reason : e.verdict.reasons) text += wrapped(reason);
   return text;
 }
 
@@ -96,14 +115,14 @@ class LadderTable {
 std::string list_text(std::string_view title, const std::vector<std::string>& lines) {
   if (lines.empty()) return {};
   std::string text = fmt::format("\n{}\n", title);
-  for (const std::string& line : lines) text += fmt::format("  {}\n", line);
+  for (const std::string& line : lines) text += wrapped(line);
   return text;
 }
 
 std::string cure_text(const Improvements& found) {
   if (!found.cure) return "  no change of the list cures it, nor all of them together\n";
-  return fmt::format("  cheapest cure: {} ({}), peak {}\n", found.cure->to_text(), found.cure->price,
-                     to_gib_text(found.cure->device_peak));
+  return wrapped(fmt::format("cheapest cure: {} ({}), peak {}", found.cure->to_text(), found.cure->price,
+                             to_gib_text(found.cure->device_peak)));
 }
 
 std::string improvements_text(const Improvements& found) {
@@ -115,11 +134,12 @@ std::string improvements_text(const Improvements& found) {
                change.runs ? "fits" : "still too much", change.price});
   text += found.changes.empty() ? "  nothing of the checklist\n" : table.to_text(2);
   if (!found.without_effect.empty())
-    text += fmt::format("  saves nothing: {}\n", fmt::join(found.without_effect, "; "));
+    text += wrapped(fmt::format("saves nothing: {}", fmt::join(found.without_effect, "; ")));
   if (!found.unsupported.empty())
-    text += fmt::format("  not supported yet: {}\n", fmt::join(found.unsupported, "; "));
-  if (found.untried > 0)
-    text += fmt::format("  {} more of the checklist with --all-changes\n", found.untried);
+    text += wrapped(fmt::format("not supported yet: {}", fmt::join(found.unsupported, "; ")));
+  if (!found.untried.empty())
+    text += wrapped(fmt::format("not tried on a program of this size: {}; --all-changes does",
+                                fmt::join(found.untried, "; ")));
   return text;
 }
 

@@ -98,7 +98,7 @@ class Player {
       return;
     }
     const Allocation block = heap_.alloc(storage.bytes, static_cast<HeapStream>(stream));
-    if (!block) return fail(block.error());
+    if (!block) return fail(block.error(), id);
     blocks_[id.value] = *block;
     live_ += round_up(storage.bytes, kBlock);
     if (live_ <= phase().live_peak) return;
@@ -135,8 +135,8 @@ class Player {
     library_workspace_ += round_up(options_.library_workspace, kBlock);
   }
 
-  void fail(const OutOfMemory& details) {
-    timeline_.oom = OomEvent{.phase = phase_index(), .op = op_, .details = details};
+  void fail(const OutOfMemory& details, std::optional<StorageId> storage = std::nullopt) {
+    timeline_.oom = OomEvent{.phase = phase_index(), .op = op_, .storage = storage, .details = details};
   }
 
   void record(bool is_alloc, StorageId id) {

@@ -52,6 +52,7 @@ struct LiveStorage {
 struct OomEvent {
   uint32_t phase = 0;
   OpId op;
+  std::optional<StorageId> storage;  // that could not be had; empty: a workspace
   OutOfMemory details;
 };
 

@@ -10,6 +10,7 @@
 #include "frameworks/pytorch/engine.h"
 #include "frameworks/pytorch/forward.h"
 #include "frameworks/pytorch/optimizer_step.h"
+#include "frameworks/pytorch/supported.h"
 #include "frameworks/pytorch/tensor_parallel.h"
 #include "program/autograd.h"
 #include "program/ops.h"
@@ -36,6 +37,7 @@ class TrainingBuilder {
 
   // The passes, in order. Those over the forward program decide, those over the complete one write.
   Result<Program> build() {
+    PLIMSOLL_CHECK(check_supported(a_, job_));
     program_.is_complete = true;
     PLIMSOLL_CHECK(check_choices());
     PLIMSOLL_CHECK(choose_trainable());
