@@ -96,8 +96,13 @@ class TrainingBuilder {
     if (job_.loss.kind != LossKind::kFullLogits) return refuse("loss.path", name_of(job_.loss.kind), "full");
     if (job_.engine == DataParallelEngine::kFsdp2 && job_.fsdp2.output_dtype)
       return refuse("fsdp2.output_dtype", name_of(*job_.fsdp2.output_dtype), "none");
-    if (job_.loop.input_require_grads && !job_.recompute.is_reentrant)
-      return refuse("loop.input_require_grads", "true without reentrant recompute", "false");
+    if (job_.attention == AttentionImplementation::kFlashAttention2)
+      return refuse("attention.implementation", name_of(job_.attention),
+                    "sdpa (which takes the flash kernel) or eager");
+    if (job_.engine == DataParallelEngine::kDdp && job_.ddp.static_graph)
+      return refuse("ddp.static_graph", "true", "false");
+    if (job_.engine == DataParallelEngine::kDdp && job_.ddp.find_unused_parameters)
+      return refuse("ddp.find_unused_parameters", "true", "false");
     return {};
   }
 
