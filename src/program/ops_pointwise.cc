@@ -153,7 +153,10 @@ Value sum(Value x, std::initializer_list<int> dims, bool keep_dims) {
 
 Value sum_to(Value x, Sizes sizes) {
   if (std::equal(sizes.begin(), sizes.end(), x.layout().shape().begin(), x.layout().shape().end())) return x;
-  if (sizes.empty()) return sum_mask(std::move(x), (1U << static_cast<unsigned>(x.rank())) - 1, false);
+  if (sizes.empty()) {
+    const unsigned all = (1U << static_cast<unsigned>(x.rank())) - 1;
+    return sum_mask(std::move(x), all, false);
+  }
   const int leading = x.rank() - static_cast<int>(sizes.size());
   unsigned mask = (1U << static_cast<unsigned>(leading)) - 1;
   for (int i = leading; i < x.rank(); ++i)

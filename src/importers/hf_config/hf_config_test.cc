@@ -86,7 +86,7 @@ TEST(HfConfig, RefusesSizesThatCantBe) {
   for (const char* value :
        {"0", "-3", "10001", "1000000000000000000", "18446744073709551616", "3.0", "\"3\"", "true", "[3]"}) {
     EXPECT_THAT(with_layers(value), HasSubstr("key \"num_hidden_layers\"")) << value;
-    EXPECT_THAT(with_layers(value), HasSubstr("expected: an integer from 1 to 10000")) << value;
+    EXPECT_THAT(with_layers(value), HasSubstr("expected: an integer from 1 to 2048")) << value;
   }
   EXPECT_THAT(with_layers("null"), HasSubstr("missing key \"num_hidden_layers\""));
 }
