@@ -164,8 +164,9 @@ void Engine::validate(const Op& op, std::vector<Value>& results) {
 // CheckpointFunction.backward: the call again with a graph of its own, and a backward within the backward.
 std::vector<Value> Engine::call_reentrant(NodeIndex index, std::vector<Value>& gradients) {
   // A function of Python gets zeros where no gradient arrived (set_materialize_grads).
-  for (size_t k = 0; k < gradients.size(); ++k) {
-    const TensorInfo& output = graph_.node(index).outputs[k];
+  const std::vector<TensorId>& results = f_.regions[graph_.node(index).region.value].results;
+  for (size_t k = 0; k < results.size(); ++k) {
+    const TensorInfo& output = f_.tensor(results[k]);
     if (!gradients[k]) gradients[k] = ops::zeros(r_, Layout::contiguous(output.layout.shape()), output.dtype);
   }
   Player::SecondCall second = player_.play_again(*graph_.node(index).frame);
