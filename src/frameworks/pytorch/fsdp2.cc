@@ -6,6 +6,7 @@
 // symmetric memory.
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "frameworks/pytorch/engine.h"
@@ -35,6 +36,12 @@ struct Group {
   std::vector<size_t> order_index;  // where it stands in the post-forward order
   Value all_reduce_input;           // HSDP: held to the end of the backward
 };
+
+// Whether the parameter lies below the module that has `other` as its own, deeper than that one.
+bool is_below_owner(std::string_view parameter, std::string_view other) {
+  const std::string_view owner = other.substr(0, other.rfind('.') + 1);
+  return parameter.starts_with(owner) && parameter.find('.', owner.size()) != std::string_view::npos;
+}
 
 class Fsdp2 : public ParallelEngine {
  public:
@@ -171,6 +178,13 @@ class Fsdp2 : public ParallelEngine {
         group = *head_group_;
       groups_[group].members.push_back(i);
     }
+    // _get_managed_modules: what lies below a module comes before the module's own parameters.
+    for (Group& g : groups_)
+      std::ranges::sort(g.members, [&](size_t x, size_t y) {
+        const std::string &a = a_.parameters[x].name, &b = a_.parameters[y].name;
+        if (is_below_owner(a, b) != is_below_owner(b, a)) return is_below_owner(a, b);
+        return x < y;
+      });
     for (Group& g : groups_) g.reshards_after_forward = job_.fsdp2.reshard_after_forward;
     groups_[0].reshards_after_forward =
         job_.fsdp2.reshard_after_forward && job_.fsdp2.root_reshard_after_forward.value_or(false);
