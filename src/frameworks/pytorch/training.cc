@@ -94,6 +94,8 @@ class TrainingBuilder {
                    .expected = std::move(expected)});
     };
     if (job_.loss.kind != LossKind::kFullLogits) return refuse("loss.path", name_of(job_.loss.kind), "full");
+    if (job_.attention == AttentionImplementation::kFlashAttention2)
+      return refuse("attention.implementation", name_of(job_.attention), "sdpa or eager");
     if (job_.engine == DataParallelEngine::kFsdp2 && job_.fsdp2.output_dtype)
       return refuse("fsdp2.output_dtype", name_of(*job_.fsdp2.output_dtype), "none");
     if (job_.attention == AttentionImplementation::kFlashAttention2)
