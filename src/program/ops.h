@@ -114,7 +114,7 @@ Value gelu_function(Value x, Value input);
 
 // ---- reductions ----
 Value sum(Value x, std::initializer_list<int> dims, bool keep_dims);
-Value sum_mask(Value x, unsigned mask, bool keep_dims);
+Value sum_mask(Value x, unsigned mask, bool keep_dims, std::optional<DType> dtype = std::nullopt);
 Value sum_to(Value x, Sizes sizes);  // at::sum_to: sums what was broadcast, then views; itself when equal
 Value mean(Value x, std::initializer_list<int> dims, bool keep_dims);
 Value all(Value x);

@@ -140,10 +140,9 @@ Value gelu_function(Value x, Value input) {
 }
 Value zero_(Value x) { return x.recorder().emit_in_place(OpKind::kZeroInPlace, {&x}); }
 
-Value sum_mask(Value x, unsigned mask, bool keep_dims) {
-  const bool widens = !is_floating(x.dtype());
-  return x.recorder().emit(OpKind::kSum, {&x},
-                           {reduced(x.layout(), mask, keep_dims), widens ? DType::kInt64 : x.dtype()},
+Value sum_mask(Value x, unsigned mask, bool keep_dims, std::optional<DType> dtype) {
+  const DType own = is_floating(x.dtype()) ? x.dtype() : DType::kInt64;
+  return x.recorder().emit(OpKind::kSum, {&x}, {reduced(x.layout(), mask, keep_dims), dtype.value_or(own)},
                            DimAttr{.mask = mask, .keep_dims = keep_dims});
 }
 Value sum(Value x, std::initializer_list<int> dims, bool keep_dims) {

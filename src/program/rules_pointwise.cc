@@ -15,6 +15,21 @@ void sub(BackwardCall& call) {
   if (call.needs(1)) call.results[1] = ops::neg(call.gradient());
   if (call.needs(0)) call.results[0] = call.gradient();
 }
+// In place on a view autograd wraps the rule in CopySlices: the gradient is copied into a tensor like the
+// view's base, and cloned for the rule. Source: torch/csrc/autograd/functions/tensor.cpp.
+void add_in_place(BackwardCall& call) {
+  const TensorInfo& self = call.input_info(0);
+  if (!self.is_view) return passes_on(call);
+  const Bytes base = call.forward.storage(self.storage).bytes;
+  const int64_t elements = base.value / bytes_of(self.dtype);
+  const bool is_whole = elements == self.layout.elements();
+  const Layout layout = is_whole ? self.layout : Layout::contiguous({elements});
+  Value whole = ops::empty(call.recorder, layout, call.gradient().dtype());
+  whole = ops::copy_(std::move(whole), call.gradient());
+  Value part = ops::clone(is_whole ? whole : call.gradient());
+  if (call.needs(1)) call.results[1] = std::move(part);
+  if (call.needs(0)) call.results[0] = is_whole ? std::move(whole) : call.gradient();
+}
 void negate(BackwardCall& call) { call.results[0] = ops::neg(call.gradient()); }
 
 // grad * other.conj(): the conjugate of a complex tensor is lazy, and made before it is multiplied.
@@ -140,7 +155,7 @@ void gelu_function(BackwardCall& call) {
 void add_pointwise_rows(SetRow set) {
   set(OpKind::kAdd, {.backward = passes_on});
   set(OpKind::kAddScalar, {.backward = passes_on});
-  set(OpKind::kAddInPlace, {.backward = passes_on});
+  set(OpKind::kAddInPlace, {.backward = add_in_place});
   set(OpKind::kSub, {.backward = sub});
   set(OpKind::kRsub, {.backward = negate});
   set(OpKind::kMul, {.saves = keeps_other_operand, .backward = mul});

@@ -60,16 +60,36 @@ void check_attention(const Case& c, Errors& errors) {
                        errors);
 }
 
+// What the configuration asks of routers and no recipe has.
+void check_mixtures(const Case& c, Errors& errors) {
+  const auto refuse_if = [&](bool Moe::*flag, std::string_view key, std::string_view what) {
+    const auto has_it = [&](const Layer& layer) { return layer.moe && (*layer.moe).*flag; };
+    if (std::ranges::any_of(c.architecture.layers, has_it))
+      add(errors, {.field = "model",
+                   .message = fmt::format("{}: {} is not supported yet", key, what),
+                   .expected = fmt::format("a configuration without {}", key)});
+  };
+  refuse_if(&Moe::has_jitter, "router_jitter_noise", "noise on the experts' input");
+  refuse_if(&Moe::has_balance_loss, "output_router_logits", "the load balancing loss");
+  const auto& parameters = c.architecture.parameters;
+  const bool is_mixed = is_half(parameter_dtype(c.resolved.precision)) &&
+                        std::ranges::any_of(parameters, &ParameterTensor::is_float32);
+  if (is_mixed && c.resolved.engine == DataParallelEngine::kFsdp2)
+    add(errors, {.field = "precision",
+                 .message = "FSDP2 wants parameters of one dtype, but the routers' stay fp32",
+                 .expected = "fp32 with fsdp2.param_dtype = bf16"});
+}
+
 void check_experts(const Case& c, Errors& errors) {
   if (!has_experts(c.architecture)) return;
-  if (c.resolved.experts != ExpertsImplementation::kGroupedMm)
+  if (c.resolved.experts == ExpertsImplementation::kEager)
     add(errors, {.field = "experts.implementation",
-                 .message = fmt::format("{} is not supported{}", name_of(c.resolved.experts),
-                                        c.resolved.experts == ExpertsImplementation::kEager
-                                            ? ": its sizes depend on the routing"
-                                            : " yet"),
-                 .expected = "grouped_mm"});
-  if (autocast_dtype(c.resolved.precision))
+                 .message = "eager is not supported: its sizes depend on the routing",
+                 .expected = "grouped_mm or batched_mm"});
+  check_mixtures(c, errors);
+  const bool has_grouped_mm = c.architecture.family != "llama4_text" &&  // computes all experts by bmm
+                              c.resolved.experts == ExpertsImplementation::kGroupedMm;
+  if (has_grouped_mm && autocast_dtype(c.resolved.precision))
     add(errors,
         {.field = "precision",
          .message = fmt::format("{} with experts is not supported: grouped_mm is not an autocast op and "

@@ -288,7 +288,7 @@ Fields block_fields() {
           at(&Job::attention, &AttentionChoice::sdpa_backend)),
       choice<ExpertsImplementation>(
           {.path = "experts.implementation",
-           .help = "experts_implementation of Transformers; only grouped_mm for now",
+           .help = "experts_implementation of Transformers: grouped_mm or batched_mm",
            .default_text = "grouped_mm",
            .reason = "Transformers' default"},
           at(&Job::experts)),

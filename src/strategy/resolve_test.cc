@@ -231,6 +231,13 @@ TEST(Resolve, Experts) {
   EXPECT_THAT(error_of({"precision=amp-bf16"}, mixtral()),
               HasSubstr("amp-bf16 with experts is not supported"));
   EXPECT_THAT(error_of({"experts.implementation=eager"}, mixtral()), HasSubstr("depend on the routing"));
+  Architecture balanced = mixtral();
+  balanced.layers[0].moe->has_balance_loss = true;
+  EXPECT_THAT(error_of({}, balanced), HasSubstr("output_router_logits: the load balancing loss"));
+  Architecture mixed = mixtral();
+  mixed.parameters.push_back({.name = "model.layers.0.mlp.gate.weight", .is_float32 = true});
+  EXPECT_THAT(error_of({"precision=bf16", "parallel.engine=fsdp2", "hardware.gpus=8"}, mixed),
+              HasSubstr("FSDP2 wants parameters of one dtype"));
   EXPECT_THAT(resolved({"precision=fp32"}, mixtral())->notes, ElementsAre(HasSubstr("grouped_mm in fp32")));
 }
 

@@ -1,9 +1,10 @@
 // DistributedDataParallel: every rank holds everything; gradients are copied into flat buckets that are
-// all-reduced as soon as their parameters' gradients are there. At first one bucket takes all; before the
-// second forward the buckets are made anew in the order in which gradients became ready. Source:
-// torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp (2.13). Does not model:
+// all-reduced as soon as their parameters' gradients are there. A bucket has one dtype. At first one takes
+// all; before the second forward the buckets are made anew in the order in which gradients became ready.
+// Source: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp (2.13). Does not model:
 // find_unused_parameters and static_graph, communication hooks that keep copies (PowerSGD), the flat copies
 // that broadcast the parameters when the wrapper is built.
+#include <limits>
 #include <map>
 
 #include "frameworks/pytorch/engine.h"
@@ -30,7 +31,7 @@ class Ddp : public ParallelEngine {
     std::vector<size_t> all;
     for (size_t i = 0; i < parameters_.size(); ++i)
       if (parameters_[i].requires_grad()) all.push_back(i);
-    make_buckets({all});
+    make_buckets(assign(all, {std::numeric_limits<int64_t>::max()}));
   }
 
   Value compute_parameter(size_t i) const override { return parameters_[i]; }
@@ -83,32 +84,43 @@ class Ddp : public ParallelEngine {
       int64_t elements = 0;
       for (size_t i : members) elements += parameters_[i].layout().elements();
       for (size_t i : members) places_[i] = {.bucket = buckets_.size()};
-      buckets_.push_back(ops::empty(r_, {elements}, dtype_));
+      buckets_.push_back(ops::empty(r_, {elements}, parameters_[members[0]].dtype()));
     }
     if (!settings_.gradient_as_bucket_view) return;
     for (size_t i = 0; i < parameters_.size(); ++i)  // gradients that exist move into the new buckets
       if (Value& kept = gradients_[parameters_[i].id().value]; kept) move_into_bucket(i, kept);
   }
 
-  // Source: compute_bucket_assignment_by_size with limits {first, cap}.
+  // compute_bucket_assignment_by_size: a bucket that reaches its limit is done; the last limit is that of all
+  // later buckets of the dtype.
+  std::vector<std::vector<size_t>> assign(const std::vector<size_t>& order,
+                                          const std::vector<int64_t>& limits) const {
+    struct Filling {
+      std::vector<size_t> members;
+      int64_t bytes = 0;
+      size_t limit = 0;
+    };
+    std::map<DType, Filling> by_dtype;
+    std::vector<std::vector<size_t>> assignment;
+    for (size_t i : order) {
+      Filling& filling = by_dtype[parameters_[i].dtype()];
+      filling.members.push_back(i);
+      filling.bytes += parameters_[i].layout().elements() * bytes_of(parameters_[i].dtype());
+      if (filling.bytes < limits[filling.limit]) continue;
+      assignment.push_back(std::exchange(filling.members, {}));
+      filling.bytes = 0;
+      filling.limit = std::min(filling.limit + 1, limits.size() - 1);
+    }
+    for (auto& [dtype, filling] : by_dtype)
+      if (!filling.members.empty()) assignment.push_back(std::move(filling.members));
+    return assignment;
+  }
+
   void rebuild() {
     is_rebuilt_ = true;
     const auto cap = static_cast<int64_t>(settings_.bucket_cap_mb * 1024 * 1024);
     const bool is_default = settings_.bucket_cap_mb == DdpSettings().bucket_cap_mb;
-    int64_t limit = is_default ? kDdpFirstBucketBytes : cap;
-    std::vector<std::vector<size_t>> assignment;
-    std::vector<size_t> members;
-    int64_t bytes = 0;
-    for (size_t i : ready_order_) {
-      members.push_back(i);
-      bytes += parameters_[i].layout().elements() * bytes_of(dtype_);
-      if (bytes < limit) continue;
-      assignment.push_back(std::exchange(members, {}));
-      bytes = 0;
-      limit = cap;
-    }
-    if (!members.empty()) assignment.push_back(std::move(members));
-    make_buckets(assignment);
+    make_buckets(assign(ready_order_, {is_default ? kDdpFirstBucketBytes : cap, cap}));
   }
 
   Value place_in_bucket(size_t i) {

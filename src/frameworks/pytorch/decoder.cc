@@ -10,7 +10,7 @@ namespace {
 
 // The MLP or the experts of the layer.
 MixtureResult feed_forward(Eager& e, const LayerCall& call, const Value& hidden) {
-  if (call.layer.moe) return mixture(e, call.family, *call.layer.moe, "mlp", hidden);
+  if (call.layer.moe) return mixture(e, call.family, call.job.experts, *call.layer.moe, "mlp", hidden);
   return {.output = mlp(e, call.family, *call.layer.mlp, "mlp", hidden)};
 }
 

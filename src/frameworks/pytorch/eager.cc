@@ -18,7 +18,7 @@ Eager::Eager(Recorder& recorder, const Architecture& architecture, const std::ve
   Program& program = recorder_.program();
   for (size_t i = 0; i < architecture.parameters.size(); ++i) {
     const ParameterTensor& p = architecture.parameters[i];
-    const DType dtype = p.is_float32 ? DType::kFloat32 : options_.parameter_dtype;
+    const DType dtype = p.is_float32 && !options_.has_one_dtype ? DType::kFloat32 : options_.parameter_dtype;
     const Value value = recorder_.persistent(Layout::contiguous(p.shape), dtype, Category::kParameter,
                                              program.module(p.name), trainable[i]);
     program.parameters.push_back(value.id());
@@ -137,6 +137,12 @@ Value Eager::log_softmax(Value x, int dim) {
   return ops::log_softmax(std::move(x), dim, autocast_ ? std::optional(DType::kFloat32) : std::nullopt);
 }
 Value Eager::pow(Value x, double exponent) { return ops::pow(full_precision(x), exponent); }
+Value Eager::sum(Value x, int dim, bool keep_dims) {
+  const bool widens = autocast_ && is_half(x.dtype());
+  const std::optional<DType> dtype = widens ? std::optional(DType::kFloat32) : std::nullopt;
+  const unsigned mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim);
+  return ops::sum_mask(std::move(x), mask, keep_dims, dtype);
+}
 Value Eager::rsqrt(Value x) { return ops::unary(OpKind::kRsqrt, full_precision(x)); }
 
 Value Eager::cat(std::vector<Value> parts, int dim) {

@@ -27,6 +27,8 @@ namespace plimsoll::pytorch {
 struct EagerOptions {
   DType parameter_dtype = DType::kBFloat16;  // that the modules see
   DType loaded_dtype = DType::kBFloat16;     // that the model was made in: of its buffers
+  bool has_one_dtype =
+      false;  // parameters made in fp32 whatever the model's dtype are seen in it too (FSDP2)
   std::optional<DType> autocast;
   int64_t tensor_parallel = 1;       // ranks that share each block's linears (tensor_parallel.h)
   bool is_training = true;           // dropout is active, gradients are wanted
@@ -101,6 +103,7 @@ class Eager {
   Value log_softmax(Value x, int dim);
   Value pow(Value x, double exponent);
   Value rsqrt(Value x);
+  Value sum(Value x, int dim, bool keep_dims = false);  // in fp32, without a copy of x
   Value cat(std::vector<Value> parts, int dim);
   Value low_precision(
       Value x);  // cast to the autocast dtype, weights through the cache; itself without autocast

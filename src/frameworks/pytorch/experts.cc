@@ -1,5 +1,6 @@
 // The experts of a mixture, all in one module. Source: transformers 5.24, integrations/moe.py
-// (experts_implementation "grouped_mm", the default) and GptOssExperts, Llama4TextExperts of the models.
+// (experts_implementation "grouped_mm", the default, and "batched_mm") and GptOssExperts, Llama4TextExperts
+// of the models.
 #include "frameworks/pytorch/modules.h"
 
 namespace plimsoll::pytorch {
@@ -34,11 +35,25 @@ Value apply_clamped_gate(const Value& gate_up) {
   return ops::mul(ops::add(up, 1.0), glu);
 }
 
+// x.repeat_interleave(times, dim=0)
+Value repeated_rows(const Value& x, int64_t times) {
+  Value wide = ops::expand(ops::unsqueeze(x, 1), {x.size(0), times, x.size(1)});
+  return ops::view(ops::clone_contiguous(std::move(wide)), {x.size(0) * times, x.size(1)});
+}
+
+// _batched_linear; weights are [pairs, out, in], or [pairs, in, out] as GptOss has them.
+Value batched_linear(Eager& e, bool is_transposed, const Value& x, const Value& weights,
+                     const Value& biases) {
+  Value out = is_transposed ? ops::squeeze(e.bmm(ops::unsqueeze(x, 1), weights), 1)
+                            : ops::squeeze(e.bmm(weights, ops::unsqueeze(x, -1)), -1);
+  return biases ? ops::add_(std::move(out), biases) : out;
+}
+
 }  // namespace
 
 // grouped_mm_experts_forward: all pairs of a token and a chosen expert at once, sorted by expert.
-Value experts(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden, const Value& indices,
-              const Value& weights) {
+Value grouped_experts(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden,
+                      const Value& indices, const Value& weights) {
   const Eager::Module scope(e, "experts");
   const bool is_gpt_oss = variant == MixtureVariant::kGptOss;
   const int64_t tokens = hidden.size(0), width = hidden.size(-1), per_token = indices.size(-1);
@@ -65,7 +80,30 @@ Value experts(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hid
   Value inverse = ops::empty_like(order);
   inverse = ops::index_put_(std::move(inverse), {order}, ops::arange(e.recorder(), order.size(0)));
   weighted = ops::index(weighted, {inverse});
-  const Value sum = ops::sum(ops::view(weighted, {tokens, per_token, width}), {1}, false);
+  const Value sum = e.sum(ops::view(weighted, {tokens, per_token, width}), 1);
+  return ops::cast(sum, hidden.dtype());
+}
+
+// batched_mm_experts_forward: every pair of a token and a chosen expert is a matrix product of its own.
+Value batched_experts(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden,
+                      const Value& indices, const Value& weights) {
+  const Eager::Module scope(e, "experts");
+  const bool is_gpt_oss = variant == MixtureVariant::kGptOss;
+  const int64_t tokens = hidden.size(0), width = hidden.size(-1), per_token = indices.size(-1);
+  const Value selected = repeated_rows(hidden, per_token);
+  const Value pair_weights = ops::reshape(weights, {-1});
+  const Value expert_ids = ops::reshape(indices, {-1});
+
+  Value chosen = ops::index(e.parameter("gate_up_proj"), {expert_ids}), biases;
+  if (moe.has_expert_bias) biases = ops::index(e.parameter("gate_up_proj_bias"), {expert_ids});
+  Value out = batched_linear(e, is_gpt_oss, selected, chosen, biases);
+  out = is_gpt_oss ? apply_clamped_gate(out) : apply_gate(e, moe, out);
+  chosen = ops::index(e.parameter("down_proj"), {expert_ids});
+  if (moe.has_expert_bias) biases = ops::index(e.parameter("down_proj_bias"), {expert_ids});
+  out = batched_linear(e, is_gpt_oss, out, chosen, biases);
+
+  const Value weighted = ops::mul(out, ops::unsqueeze(pair_weights, -1));
+  const Value sum = e.sum(ops::view(weighted, {tokens, per_token, width}), 1);
   return ops::cast(sum, hidden.dtype());
 }
 

@@ -35,6 +35,7 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
     Eager eager(recorder, architecture, trainable,
                 {.parameter_dtype = options.parameter_dtype,
                  .loaded_dtype = parameter_dtype(job.precision),
+                 .has_one_dtype = job.engine == DataParallelEngine::kFsdp2,
                  .autocast = autocast_dtype(job.precision),
                  .tensor_parallel = job.mesh.tensor,
                  .is_training = options.is_training,

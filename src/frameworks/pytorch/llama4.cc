@@ -66,7 +66,7 @@ Value llama4_layer(Eager& e, const LayerCall& call, const Value& given) {
   const Value residual = hidden;
   hidden = norm(e, call.family, "post_attention_layernorm", hidden);
   if (call.layer.moe) {
-    MixtureResult mixed = mixture(e, call.family, *call.layer.moe, "feed_forward", hidden);
+    MixtureResult mixed = mixture(e, call.family, call.job.experts, *call.layer.moe, "feed_forward", hidden);
     hidden = std::move(mixed.output);
     attended.weights = std::move(mixed.routing);  // both are `_`
   } else {

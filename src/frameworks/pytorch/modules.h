@@ -94,7 +94,8 @@ struct MixtureResult {
   Value output;   // [b, s, hidden], or [b * s, hidden] (Llama 4)
   Value routing;  // the router's weights (GptOss) or logits (Llama 4), where the block returns them
 };
-MixtureResult mixture(Eager& e, const Family& family, const Moe& moe, std::string_view name, const Value& x);
+MixtureResult mixture(Eager& e, const Family& family, ExpertsImplementation implementation, const Moe& moe,
+                      std::string_view name, const Value& x);
 
 // routers.cc: the module at the current path on [tokens, hidden].
 struct Routing {
@@ -106,8 +107,11 @@ struct Routing {
 Routing route(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden, const Value& correction);
 
 // experts.cc: the module "experts" on [tokens, hidden] with the router's choice, [tokens, experts per token].
-Value experts(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden, const Value& indices,
-              const Value& weights);
+Value grouped_experts(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden,
+                      const Value& indices, const Value& weights);
+// The same with a copy of its expert's weights for every pair.
+Value batched_experts(Eager& e, MixtureVariant variant, const Moe& moe, const Value& hidden,
+                      const Value& indices, const Value& weights);
 // Llama 4's, on [experts * tokens, hidden].
 Value spread_experts(Eager& e, const Moe& moe, const Value& hidden);
 

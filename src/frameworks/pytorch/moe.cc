@@ -6,6 +6,7 @@ namespace {
 
 struct BlockCall {
   const Family& family;
+  ExpertsImplementation implementation;
   const Moe& moe;
 };
 
@@ -16,6 +17,8 @@ Routing routed(Eager& e, const BlockCall& call, std::string_view router, const V
 }
 
 Value experts_of(Eager& e, const BlockCall& call, const Value& hidden, const Routing& routing) {
+  const auto experts =
+      call.implementation == ExpertsImplementation::kBatchedMm ? batched_experts : grouped_experts;
   return experts(e, call.family.mixture, call.moe, hidden, routing.indices, routing.weights);
 }
 
@@ -77,16 +80,17 @@ MixtureResult llama4_block(Eager& e, const BlockCall& call, const Value& given) 
   routed_in = ops::mul(routed_in, std::move(weights));
   const Value routed_out = spread_experts(e, call.moe, routed_in);
   Value out = shared_expert(e, call, "shared_expert", hidden);
-  Value sum = ops::sum(ops::reshape(routed_out, {count, -1, width}), {0}, false);
+  Value sum = e.sum(ops::reshape(routed_out, {count, -1, width}), 0);
   out = ops::add_(std::move(out), std::move(sum));
   return {.output = std::move(out), .routing = std::move(routing.logits)};
 }
 
 }  // namespace
 
-MixtureResult mixture(Eager& e, const Family& family, const Moe& moe, std::string_view name, const Value& x) {
+MixtureResult mixture(Eager& e, const Family& family, ExpertsImplementation implementation, const Moe& moe,
+                      std::string_view name, const Value& x) {
   const Eager::Module scope(e, name);
-  const BlockCall call{.family = family, .moe = moe};
+  const BlockCall call{.family = family, .implementation = implementation, .moe = moe};
   switch (family.mixture) {
     case MixtureVariant::kMixtral:
     case MixtureVariant::kMinimax:
