@@ -33,11 +33,11 @@ struct Autograd::Impl {
         graph(recorder),
         player(recorder, forward, graph, hooks),
         engine(recorder, forward, graph, player, sink, hooks, options) {
-    r.set_on_tensor_dead([this](TensorId id) { graph.tensor_died(id); });
+    listener = r.listen([this](TensorId id) { graph.tensor_died(id); });
   }
   ~Impl() {
     player.release_locals();
-    r.set_on_tensor_dead(nullptr);
+    r.stop_listening(listener);
   }
 
   Recorder& r;
@@ -45,6 +45,7 @@ struct Autograd::Impl {
   autograd::Graph graph;
   autograd::Player player;
   autograd::Engine engine;
+  size_t listener = 0;
 };
 
 Autograd::Autograd(Recorder& recorder, const Program& forward, GradientSink& sink, UnitHooks* hooks,

@@ -59,7 +59,18 @@ void Recorder::release(TensorId id) {
     return;
   }
   release_storage(program_.tensors[id.value].storage, holder);
-  if (on_tensor_dead_) on_tensor_dead_(id);
+  for (size_t i = 0; i < listeners_.size(); ++i)
+    if (listeners_[i]) listeners_[i](id);
+}
+
+size_t Recorder::listen(Listener f) {
+  const auto free_place = std::ranges::find_if(listeners_, [](const Listener& l) { return !l; });
+  if (free_place == listeners_.end()) {
+    listeners_.push_back(std::move(f));
+    return listeners_.size() - 1;
+  }
+  *free_place = std::move(f);
+  return static_cast<size_t>(free_place - listeners_.begin());
 }
 
 void Recorder::release_storage(StorageId id, Holder last) {

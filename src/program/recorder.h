@@ -105,7 +105,10 @@ class Recorder {
   void release_storage(StorageId id, Holder holder);
   // Storages that strategies allocate and free by hand (resize_): writes the statement, the references stay.
   void free_storage(StorageId id, Holder holder);
-  void set_on_tensor_dead(std::function<void(TensorId)> f) { on_tensor_dead_ = std::move(f); }
+  // Graphs that hear of every tensor's last reference going away, until they stop listening.
+  using Listener = std::function<void(TensorId)>;
+  size_t listen(Listener f);
+  void stop_listening(size_t listener) { listeners_[listener] = nullptr; }
 
   // ---- context of what is written next ----
   ModuleId module;
@@ -143,7 +146,7 @@ class Recorder {
   bool is_finished_ = false;
   std::vector<uint32_t> tensor_references_;
   std::vector<uint32_t> storage_references_;  // live tensors of the storage and explicit holders
-  std::function<void(TensorId)> on_tensor_dead_;
+  std::vector<Listener> listeners_;           // empty ones have stopped
 };
 
 // Sets a field of a Recorder for a scope: With module(recorder.module, program.module("model.norm"));

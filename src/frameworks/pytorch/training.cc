@@ -318,8 +318,9 @@ class TrainingBuilder {
   }
 
   Result<void> write_micro_step(const std::string& suffix, bool communicates) {
-    Autograd autograd(r_, forward_.program, *engine_, engine_.get(),
-                      {.sums_in_place = options_.sums_in_place});
+    auto graph = std::make_unique<Autograd>(r_, forward_.program, *engine_, engine_.get(),
+                                            AutogradOptions{.sums_in_place = options_.sums_in_place});
+    Autograd& autograd = *graph;
     Value loss;
     section("forward", "fwd" + suffix, [&] {
       engine_->begin_micro_step(true, communicates);
@@ -331,14 +332,21 @@ class TrainingBuilder {
       }
       loss = autograd.forward(forward_.loss);
       hold_outputs(autograd);
+      held_graph_.reset();
       autograd.release_locals();
     });
-    section("backward", "bwd" + suffix, [&] { autograd.backward(std::move(loss)); });
-    if (autograd.error()) return fail(*autograd.error());
+    std::optional<Error> error;
+    section("backward", "bwd" + suffix, [&] {
+      autograd.backward(std::move(loss));
+      error = autograd.error();
+      if (!held_outputs_.empty()) held_graph_ = std::move(graph);
+      graph.reset();
+    });
+    if (error) return fail(*error);
     return {};
   }
 
-  // `outputs` stays in scope until the next forward's replaces it.
+  // `outputs` stays in scope, and with it what its graph holds, until the next forward's replaces it.
   void hold_outputs(Autograd& autograd) {
     std::vector<Value> outputs;
     for (TensorId t : forward_.held_outputs) outputs.push_back(autograd.local(t));
@@ -349,7 +357,10 @@ class TrainingBuilder {
     ForwardProgram forward;
     PLIMSOLL_CHECK(record(forward, false));
     PLIMSOLL_CHECK(mark_units(forward));
-    section("release", program_.schedule.back().phase, [&] { held_outputs_.clear(); });
+    section("release", program_.schedule.back().phase, [&] {
+      held_outputs_.clear();
+      held_graph_.reset();
+    });
     section("evaluation", "eval", [&] {
       Autograd autograd(r_, forward.program, *engine_, engine_.get(), {});
       engine_->begin_micro_step(false, false);
@@ -373,6 +384,7 @@ class TrainingBuilder {
   std::vector<bool> trainable_;
   std::vector<int64_t> played_;  // numbers of the micro-batches
   std::vector<Value> buffers_, inputs_, held_outputs_;
+  std::unique_ptr<Autograd> held_graph_;
   std::map<std::string, Value> made_once_;
 };
 
