@@ -199,7 +199,7 @@ class Fsdp2 : public ParallelEngine {
     for (size_t i : g.members) full[i].reset();
   }
 
-  ShardedParameter sharded(size_t i, const Layout& full) {
+  ShardedParameter sharded(size_t i, const Layout full) {
     ShardedParameter p{.layout = full};
     std::vector<int64_t> sizes(full.shape().begin(), full.shape().end());
     sizes[0] = divide_up(sizes[0], ranks());
