@@ -1,8 +1,8 @@
 #include "cli/job_options.h"
 
 #include "base/data_dir.h"
-#include "cli/model_with_overrides.h"
 #include "hardware/catalog.h"
+#include "importers/hf_config/presets.h"
 #include "strategy/job_file.h"
 
 namespace plimsoll {
@@ -82,7 +82,8 @@ std::vector<Argument> JobOptions::arguments() {
 Result<LoadedJob> load_job(const JobOptions& options) {
   PLIMSOLL_TRY(job, read_job(options));
   PLIMSOLL_CHECK(check_given(job));
-  PLIMSOLL_TRY(architecture, read_model_with_overrides(job.model, data_dir()));
+  PLIMSOLL_TRY(architecture, read_model(job.model.name, data_dir(),
+                                        {.layers = job.model.layers, .overrides = job.model.overrides}));
   PLIMSOLL_TRY(gpu, find_gpu(job.hardware.gpu));
   PLIMSOLL_TRY(cluster, options.cluster ? find_cluster(*options.cluster) : default_cluster_for(gpu));
   return LoadedJob{.job = std::move(job),

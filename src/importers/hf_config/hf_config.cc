@@ -58,6 +58,7 @@ bool sniff_hf_config(std::string_view text) {
 Result<Architecture> read_hf_config_text(std::string_view text, const std::string& file,
                                          const HfConfigOptions& options) {
   PLIMSOLL_TRY(object, parse_json_object(text, file));
+  PLIMSOLL_CHECK(apply_overrides(object, options.overrides));
   return build_architecture(object, {.file = file, .name = options.name, .layers = options.layers});
 }
 

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "importers/hf_config/overrides.h"
 #include "model/architecture.h"
 
 namespace plimsoll {
@@ -22,6 +23,7 @@ namespace plimsoll {
 struct HfConfigOptions {
   std::optional<int64_t> layers;  // keep only the first so many layers
   std::string name;               // becomes Architecture::name; empty: the path
+  ConfigOverrides overrides;      // keys to replace
 };
 
 // Whether the text looks like such a configuration; reads no more than its beginning.

@@ -141,6 +141,18 @@ TEST(HfConfig, Sniffs) {
   EXPECT_FALSE(sniff_hf_config(""));
 }
 
+TEST(HfConfig, ReplacesKeys) {
+  const auto layers_with = [](const ConfigOverrides& overrides) -> std::string {
+    const auto a = read_hf_config_text(llama_with(""), "config.json", {.overrides = overrides});
+    return a ? fmt::format("{} layers of {}", a->layers.size(), a->hidden) : a.error().to_text();
+  };
+  EXPECT_EQ(layers_with({{"num_hidden_layers", "5"}, {"hidden_size", "128"}}), "5 layers of 128");
+  EXPECT_EQ(layers_with({{"head_dim", "8"}}), "3 layers of 64");
+  EXPECT_THAT(layers_with({{"hidden_size", "\"wide\""}}), HasSubstr("key \"hidden_size\""));
+  EXPECT_THAT(layers_with({{"hidden_size", "1, \"b\": 2"}}), HasSubstr("isn't JSON"));
+  EXPECT_THAT(layers_with({{"hidden_size.of", "1"}}), HasSubstr("hidden_size is no object"));
+}
+
 TEST(HfConfig, ReadsFilesAndFolders) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hf_config_test_model";
   std::filesystem::create_directories(folder);
