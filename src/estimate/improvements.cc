@@ -115,7 +115,8 @@ class Finder {
             .price = candidate.price,
             .device_peak = answer.device_peak,
             .saved = run_.estimate.wanted() - answer.wanted,
-            .runs = answer.runs};
+            .runs = answer.runs,
+            .is_combination = candidate.is_combination};
   }
 
   void take(const Candidate& candidate, const Result<QuickAnswer>& answer) {

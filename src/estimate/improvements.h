@@ -19,7 +19,8 @@ struct Change {
   std::string price;                  // what it costs
   Bytes device_peak;                  // of the changed job
   Bytes saved;
-  bool runs = false;  // within the GPU's memory
+  bool runs = false;            // within the GPU's memory
+  bool is_combination = false;  // of other changes
 
   std::string to_text() const;  // "recompute.mode=full"
 };

@@ -97,6 +97,7 @@ Json improvements_json(const Improvements& found) {
   json["changes"] = std::move(changes);
   json["cure"] = found.cure ? change_json(*found.cure) : Json();
   json["unsupported"] = found.unsupported;
+  json["without_effect"] = found.without_effect;
   json["untried"] = found.untried;
   return json;
 }

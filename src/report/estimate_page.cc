@@ -112,6 +112,13 @@ class LadderTable {
   TextTable table_;
 };
 
+constexpr std::string_view kLegend =
+    "live: tensors alive, each rounded up to 512 bytes. allocated: torch.cuda.max_memory_allocated(). "
+    "reserved: "
+    "max_memory_reserved(). device: what nvidia-smi shows of the process. Peaks of one column may be at "
+    "different "
+    "moments.";
+
 std::string list_text(std::string_view title, const std::vector<std::string>& lines) {
   if (lines.empty()) return {};
   std::string text = fmt::format("\n{}\n", title);
@@ -130,9 +137,12 @@ std::string improvements_text(const Improvements& found) {
   TextTable table({"", "saves", "peak", "", ""},
                   {Align::kLeft, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
   for (const Change& change : found.changes)
-    table.add({change.to_text(), number(change.saved), number(change.device_peak),
-               change.runs ? "fits" : "still too much", change.price});
+    table.add({change.is_combination ? "together, see below" : change.to_text(), number(change.saved),
+               number(change.device_peak), change.runs ? "fits" : "still too much",
+               change.is_combination ? "hardware and training as they are" : change.price});
   text += found.changes.empty() ? "  nothing of the checklist\n" : table.to_text(2);
+  for (const Change& change : found.changes)
+    if (change.is_combination) text += wrapped(fmt::format("together: {}", change.to_text()));
   if (!found.without_effect.empty())
     text += wrapped(fmt::format("saves nothing: {}", fmt::join(found.without_effect, "; ")));
   if (!found.unsupported.empty())
@@ -166,7 +176,7 @@ std::vector<std::string> assumed_lines(const ResolvedJob& job) {
 std::string estimate_page(const Estimate& e, const Improvements& improvements) {
   std::string text = job_headline(e) + "\n" + verdict_text(e);
   if (e.verdict.gpu == Fit::kOutOfMemory) text += cure_text(improvements);
-  text += peak_text(e) + "\n" + LadderTable(e).to_text();
+  text += peak_text(e) + "\n" + LadderTable(e).to_text() + "\n" + wrapped(kLegend);
   text += improvements_text(improvements);
   text += list_text("Assumed", assumed_lines(e.job));
   text += list_text("Notes", e.notes);

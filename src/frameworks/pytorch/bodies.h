@@ -31,6 +31,8 @@ class RegionScope {
 
 // model.cc: how the <Family>ForCausalLM classes end: slice_logits_to_keep, lm_head, the family's scaling and
 // soft cap, loss.
+// The head's output counts as logits from here on, and so does its gradient.
+void mark_as_logits(const Value& logits);
 ModelOutput causal_lm_head(Eager& e, const Family& family, const Value& last_hidden,
                            const ModelInputs& inputs);
 ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs);

@@ -140,6 +140,7 @@ ModelOutput bert_masked_lm(Eager& e, const ResolvedJob& job, const ModelInputs& 
   RegionScope region(e, RegionKind::kHead, {&last_hidden});
   Value scores = prediction_head(e, last_hidden);
   region.end({&scores});
+  mark_as_logits(scores);
   Value loss = masked_lm_loss(e, scores, inputs.labels);
   return {.loss = std::move(loss), .logits = std::move(scores)};
 }

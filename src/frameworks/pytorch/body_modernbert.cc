@@ -138,8 +138,10 @@ ModelOutput modernbert_masked_lm(Eager& e, const ResolvedJob& job, const ModelIn
   RegionScope region(e, RegionKind::kHead, {&last_hidden});
   Value logits = e.linear("decoder", prediction_head(e, last_hidden));
   region.end({&logits});
+  mark_as_logits(logits);
   Value loss;
   {
+    const With<Category> category(e.recorder().category, Category::kLogits);
     const Value wide = ops::cast(logits, DType::kFloat32);  // ForMaskedLMLoss
     loss = masked_lm_loss(e, wide, inputs.labels);
   }

@@ -21,6 +21,7 @@ Value causal_lm_loss(Eager& e, const Value& given_logits, const Value& given_lab
 }
 
 Value masked_lm_loss(Eager& e, const Value& logits, const Value& labels) {
+  const With<Category> category(e.recorder().category, Category::kLogits);
   const Value flat = ops::view(logits, {-1, logits.size(-1)});
   return cross_entropy(e, flat, ops::view(labels, {-1}));
 }

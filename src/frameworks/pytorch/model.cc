@@ -27,6 +27,11 @@ void RegionScope::end(std::initializer_list<const Value*> results) {
   e_.recorder().end(id_);
 }
 
+void mark_as_logits(const Value& logits) {
+  Program& program = logits.recorder().program();
+  program.storages[logits.info().storage.value].category = Category::kLogits;
+}
+
 namespace {
 
 // What <Family>ForCausalLM does to the logits.
@@ -47,6 +52,8 @@ ModelOutput causal_lm_head(Eager& e, const Family& family, const Value& last_hid
   RegionScope region(e, RegionKind::kHead, {&hidden});
   Value logits = e.linear("lm_head", hidden);
   region.end({&logits});
+  mark_as_logits(logits);
+  const With<Category> category(e.recorder().category, Category::kLogits);
   logits = finished_logits(e.architecture(), family, std::move(logits));
   Value loss = causal_lm_loss(e, logits, inputs.labels);
   return {.loss = std::move(loss), .logits = std::move(logits), .cache = {}};

@@ -26,7 +26,8 @@ Result<void> check_supported(const Architecture& architecture, const ResolvedJob
   PLIMSOLL_CHECK(find_family(architecture.family));
   if (job.loss.kind != LossKind::kFullLogits) return refuse("loss.path", name_of(job.loss.kind), "full");
   if (job.attention == AttentionImplementation::kFlashAttention2)
-    return refuse("attention.implementation", name_of(job.attention), "eager or sdpa");
+    return refuse("attention.implementation", name_of(job.attention),
+                  "sdpa (which takes the flash kernel) or eager");
   if (job.engine == DataParallelEngine::kDdp) PLIMSOLL_CHECK(check_ddp(job.ddp));
   if (job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.output_dtype)
     return refuse("fsdp2.output_dtype", name_of(*job.fsdp2.output_dtype), "none");

@@ -39,7 +39,6 @@ class TrainingBuilder {
   Result<Program> build() {
     PLIMSOLL_CHECK(check_supported(a_, job_));
     program_.is_complete = true;
-    PLIMSOLL_CHECK(check_choices());
     PLIMSOLL_CHECK(choose_trainable());
     engine_ = make_engine();
     PLIMSOLL_TRY(
@@ -84,28 +83,6 @@ class TrainingBuilder {
     if (job_.engine == DataParallelEngine::kFsdp2) return make_fsdp2(r_, a_, job_, trainable_);
     if (job_.engine == DataParallelEngine::kDdp) return make_ddp(r_, job_);
     return make_single_device(r_, parameter_dtype(job_.precision));
-  }
-
-  // What a job may choose and no recipe here acts on.
-  Result<void> check_choices() const {
-    const auto refuse = [](std::string key, std::string_view choice, std::string expected) {
-      return fail({.position = {.key = std::move(key)},
-                   .message = fmt::format("{} has no recipe for framework pytorch yet", choice),
-                   .expected = std::move(expected)});
-    };
-    if (job_.loss.kind != LossKind::kFullLogits) return refuse("loss.path", name_of(job_.loss.kind), "full");
-    if (job_.attention == AttentionImplementation::kFlashAttention2)
-      return refuse("attention.implementation", name_of(job_.attention), "sdpa or eager");
-    if (job_.engine == DataParallelEngine::kFsdp2 && job_.fsdp2.output_dtype)
-      return refuse("fsdp2.output_dtype", name_of(*job_.fsdp2.output_dtype), "none");
-    if (job_.attention == AttentionImplementation::kFlashAttention2)
-      return refuse("attention.implementation", name_of(job_.attention),
-                    "sdpa (which takes the flash kernel) or eager");
-    if (job_.engine == DataParallelEngine::kDdp && job_.ddp.static_graph)
-      return refuse("ddp.static_graph", "true", "false");
-    if (job_.engine == DataParallelEngine::kDdp && job_.ddp.find_unused_parameters)
-      return refuse("ddp.find_unused_parameters", "true", "false");
-    return {};
   }
 
   Result<void> choose_trainable() {

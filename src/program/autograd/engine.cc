@@ -158,6 +158,9 @@ void Engine::validate(const Op& op, std::vector<Value>& results) {
     if (!results[i].layout().has_shape_of(wanted.layout))
       results[i] = ops::sum_to(std::move(results[i]), wanted.layout.shape());
     if (results[i].dtype() != wanted.dtype) results[i] = ops::cast(std::move(results[i]), wanted.dtype);
+    Storage& storage = r_.program().storages[results[i].info().storage.value];
+    if (f_.storage(wanted.storage).category == Category::kLogits && storage.category == Category::kTemporary)
+      storage.category = Category::kLogits;
   }
 }
 

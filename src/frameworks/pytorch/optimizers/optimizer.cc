@@ -72,6 +72,7 @@ void update(const Value& changed, std::initializer_list<const Value*> read) {
 Value zeros_state(const Value& like, DType dtype) {
   Recorder& r = like.recorder();
   const With<Category> state(r.category, Category::kOptimizerState);
+  const With<ModuleId> owner(r.module, r.program().storage_of(like.id()).owner);
   return ops::zeros(r, like.layout().like(), dtype);
 }
 

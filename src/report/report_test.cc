@@ -1,0 +1,84 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/holders.h"
+#include "report/ladder.h"
+#include "report/memory_curve.h"
+
+namespace plimsoll {
+namespace {
+
+// A program that allocates `sizes` in one forward phase and frees them in the other order in the backward.
+EstimateRun run_of(const std::vector<int64_t>& sizes) {
+  EstimateRun run;
+  run.program.ops.push_back({.kind = OpKind::kMm});
+  run.timeline.phases = {{.phase = "fwd1"}, {.phase = "bwd1"}};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    run.program.storages.push_back(
+        {.bytes = Bytes{sizes[i]}, .owner = run.program.module("layers." + std::to_string(i) + ".mlp")});
+    run.timeline.events.push_back({.is_alloc = true, .storage = StorageId{static_cast<uint32_t>(i)}});
+  }
+  for (size_t i = sizes.size(); i-- > 0;)
+    run.timeline.events.push_back(
+        {.is_alloc = false, .storage = StorageId{static_cast<uint32_t>(i)}, .phase = 1});
+  run.shown = shown_categories(run.program, run.timeline);
+  return run;
+}
+
+TEST(Holders, FoldTheFirstNumberOfAPath) {
+  EXPECT_EQ(fold_path("model.layers.12.mlp.experts.3").pattern, "model.layers.{}.mlp.experts.3");
+  EXPECT_EQ(fold_path("model.layers.12.mlp").number, 12);
+  EXPECT_EQ(fold_path("h.0").pattern, "h.{}");
+  EXPECT_EQ(fold_path("lm_head.weight").pattern, "lm_head.weight");
+  EXPECT_EQ(fold_path("").pattern, "");
+  EXPECT_EQ(fold_path("q8.conv2d").number, std::nullopt);
+}
+
+TEST(Holders, TellNumbersInRuns) {
+  EXPECT_EQ(numbers_text({0, 1, 2, 3}), "0..3");
+  EXPECT_EQ(numbers_text({5}), "5");
+  EXPECT_EQ(numbers_text({0, 2, 4}), "0,2,4");
+  EXPECT_EQ(numbers_text({0, 1, 5, 6}), "0..1,5..6");
+  EXPECT_EQ(numbers_text({0, 2, 4, 6, 8}), "5 of 0..8");
+}
+
+TEST(Holders, GroupWhatDiffersInItsLayerOnly) {
+  const EstimateRun run = run_of({1000, 1000, 4096, 1000});
+  const std::vector<HolderGroup> groups = holders_at(run, 3);
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].module, "layers.2.mlp");
+  EXPECT_EQ(groups[0].total().value, 4096);
+  EXPECT_EQ(groups[1].module, "layers.{0..1,3}.mlp");
+  EXPECT_EQ(groups[1].count, 3);
+  EXPECT_EQ(groups[1].each.value, 1024);
+  EXPECT_EQ(groups[1].born, "fwd1");
+  EXPECT_EQ(groups[1].dies, "bwd1");
+  EXPECT_EQ(groups[1].category, Category::kActivation);
+}
+
+TEST(Holders, ThoseThatAreNotFreedNeverDie) {
+  EstimateRun run = run_of({512});
+  run.timeline.events.pop_back();
+  EXPECT_EQ(holders_at(run, 0)[0].dies, "never");
+}
+
+TEST(MemoryCurve, RisesAndFalls) {
+  constexpr int64_t kHalf = int64_t{1} << 29;
+  const EstimateRun run = run_of({kHalf, kHalf});
+  EXPECT_EQ(memory_curve(run, 0, 1, {.columns = 12, .rows = 2}),
+            "   1.00 GiB |    ####\n"
+            "   0.50 GiB |  ########\n"
+            "             |fwd1 |bwd1\n");
+}
+
+TEST(Ladder, EveryCategoryButWorkspacesIsInOneRung) {
+  std::array<int, kCategoryCount> count{};
+  for (const Rung& rung : live_rungs())
+    for (Category c : rung.categories) ++count[static_cast<size_t>(c)];
+  for (int c = 0; c < kCategoryCount; ++c)
+    EXPECT_EQ(count[static_cast<size_t>(c)], static_cast<Category>(c) == Category::kWorkspace ? 0 : 1)
+        << name_of(static_cast<Category>(c));
+}
+
+}  // namespace
+}  // namespace plimsoll
