@@ -82,16 +82,16 @@ Value matmul(Value a, Value b) {
 }
 
 Value linear(Value x, Value weight, Value bias) {
+  if (bias && x.rank() == 3 && x.layout().is_contiguous()) {  // _flatten_nd_linear
+    std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
+    const int64_t width = sizes.back();
+    sizes.back() = weight.size(0);
+    const Value flat = reshape(x, {-1, width});
+    return view(addmm(bias, flat, transpose(weight, 0, 1)), sizes);
+  }
   const Value transposed = transpose(weight, 0, 1);
   if (!bias) return matmul(x, transposed);
   if (x.rank() == 2) return addmm(bias, x, transposed);
-  if (x.rank() == 3 && x.layout().is_contiguous()) {  // _flatten_nd_linear
-    std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
-    const int64_t width = sizes.back();
-    sizes.back() = transposed.size(1);
-    const Value flat = reshape(x, {-1, width});
-    return view(addmm(bias, flat, transposed), sizes);
-  }
   return add_(matmul(x, transposed), bias);
 }
 

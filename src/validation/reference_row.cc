@@ -93,7 +93,8 @@ class RowReader {
     out_.sums_in_place = spec.value("acc_emulate", true);
     out_.job.loop.input_require_grads = spec.value("input_require_grads", false);
     out_.job.loop.has_evaluation = spec.value("eval", false);
-    if (spec.value("sdpa_prefer", "flash") == "cudnn")
+    const bool has_sdpa = cell("attn") != "eager";
+    if (has_sdpa && spec.value("sdpa_prefer", "flash") == "cudnn")
       out_.job.attention.sdpa_backend = SdpaBackend::kCudnnFirst;
     if (spec.contains("experts_impl") && spec["experts_impl"].is_string()) {
       const std::string experts = spec["experts_impl"];
