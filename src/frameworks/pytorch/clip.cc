@@ -38,7 +38,11 @@ Value total_norm(Recorder& r, const std::vector<TrainedTensor>& tensors, bool is
 void clip_gradients(Recorder& r, const std::vector<TrainedTensor>& tensors, double max_norm,
                     bool is_sharded) {
   const Value total = total_norm(r, tensors, is_sharded);
-  Value coefficient = ops::mul(ops::unary(OpKind::kReciprocal, ops::add(total, 1e-6)), max_norm);
+  Value coefficient;
+  {  // max_norm / (total + 1e-6): __rtruediv__ holds its argument to its end
+    const Value sum = ops::add(total, 1e-6);
+    coefficient = ops::mul(ops::unary(OpKind::kReciprocal, sum), max_norm);
+  }
   const Value clamped = ops::unary(OpKind::kClamp, coefficient);
   update(r, OpKind::kForeachUpdate, tensors);
 }
