@@ -62,6 +62,8 @@ const std::map<std::string, int64_t> kPublished = {
     {"granite-3.1-2b", 2'533'531'648},
     {"gpt-neox-20b", 20'554'567'680},
     {"bert-base", 109'514'298},
+    {"bloom-560m", 559'214'592},
+    {"opt-350m", 331'196'416},
     {"modernbert-base", 149'655'232},
     {"modernbert-large", 395'881'664},
     {"qwen1.5-moe-a2.7b", 14'315'784'192},
