@@ -154,13 +154,27 @@ Value Eager::full_precision(Value x) {
   return ops::cast(std::move(x), DType::kFloat32);
 }
 
+void Eager::require_grad(const Value& x) {
+  bool& requires_grad = recorder_.program().tensors[x.id().value].requires_grad;
+  if (!requires_grad) leaves_.insert(x.id().value);
+  requires_grad = true;
+}
+
+void Eager::clear_autocast_cache() {
+  cache_.clear();
+  cached_leaves_.clear();
+}
+
+// Source: cached_cast in aten/src/ATen/autocast_mode.cpp; the copy is made with a graph even under no_grad.
 Value Eager::low_precision(Value x) {
   if (!autocast_ || x.dtype() == *autocast_ || !is_floating(x.dtype())) return x;
-  const bool is_cached = recorder_.program().storage_of(x.id()).category == Category::kParameter &&
-                         x.requires_grad() && !x.info().is_view;
-  if (!is_cached) return ops::cast(std::move(x), *autocast_);
   const uint32_t key = x.id().value;
+  const bool is_other_leaf = leaves_.contains(key);
+  const bool is_parameter = recorder_.program().storage_of(x.id()).category == Category::kParameter &&
+                            x.requires_grad() && !x.info().is_view;
+  if (!is_parameter && !is_other_leaf) return ops::cast(std::move(x), *autocast_);
   if (const auto found = cache_.find(key); found != cache_.end()) return found->second;
+  if (is_other_leaf) cached_leaves_.push_back(x);
   Value copy = ops::cast(std::move(x), *autocast_);
   cache_.emplace(key, copy);
   return copy;

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "model/architecture.h"
@@ -109,8 +110,10 @@ class Eager {
       Value x);  // cast to the autocast dtype, weights through the cache; itself without autocast
   Value full_precision(Value x);  // cast to fp32 under autocast
 
-  // The outermost autocast ends: the cached copies of weights are let go.
-  void clear_autocast_cache() { cache_.clear(); }
+  // requires_grad_(True): what no op with a graph made becomes a leaf.
+  void require_grad(const Value& x);
+  // The outermost autocast ends: the cached copies of weights and other leaves are let go.
+  void clear_autocast_cache();
 
  private:
   Value find(const std::unordered_map<std::string, Value>& table, std::string_view name) const;
@@ -123,7 +126,9 @@ class Eager {
   std::unordered_map<std::string, Value> parameters_;
   std::unordered_map<std::string, Value> buffers_;
   std::vector<TensorId> buffer_ids_, made_once_ids_;
-  std::unordered_map<uint32_t, Value> cache_;  // by parameter: its copy in the autocast dtype
+  std::unordered_map<uint32_t, Value> cache_;  // by leaf: its copy in the autocast dtype
+  std::vector<Value> cached_leaves_;           // those that the copies' graph nodes hold
+  std::unordered_set<uint32_t> leaves_;        // besides parameters
 };
 
 }  // namespace plimsoll::pytorch

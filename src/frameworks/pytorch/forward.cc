@@ -39,7 +39,7 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
                  .autocast = autocast_dtype(job.precision),
                  .tensor_parallel = job.mesh.tensor,
                  .is_training = options.is_training,
-                 .input_require_grads = options.is_training && inputs_require_grads(job)});
+                 .input_require_grads = inputs_require_grads(job)});
     forward.buffers = eager.buffer_ids();
     const Layout tokens = Layout::contiguous({job.batch.micro_batch, job.batch.sequence});
     const auto input = [&](std::string_view name, const Layout& layout, DType dtype) {

@@ -23,7 +23,7 @@ void RegionScope::end(std::initializer_list<const Value*> results) {
     if (r->is_defined()) ids.push_back(r->id());
   // The hook make_inputs_require_grads on the input embedding.
   if (program.regions[id_.value].kind == RegionKind::kEmbedding && e_.has_input_require_grads())
-    for (TensorId t : ids) program.tensors[t.value].requires_grad = true;
+    for (const Value* r : results) e_.require_grad(*r);
   e_.recorder().end(id_);
 }
 
