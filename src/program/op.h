@@ -59,6 +59,7 @@ namespace plimsoll {
   X(kAbs, "abs.default", kPointwise)                                                                 \
   X(kFloor, "floor.default", kPointwise)                                                             \
   X(kLog1p, "log1p.default", kPointwise)                                                             \
+  X(kCeil, "ceil.default", kPointwise)                                                               \
   X(kTanh, "tanh.default", kPointwise)                                                               \
   X(kLerp, "lerp.Scalar", kPointwise)                                                                \
   X(kSigmoid, "sigmoid.default", kPointwise)                                                         \
@@ -92,7 +93,9 @@ namespace plimsoll {
   X(kPad, "constant_pad_nd.default", kOther)                                                         \
   X(kSum, "sum.dim_IntList", kOther)                                                                 \
   X(kMean, "mean.dim", kOther)                                                                       \
+  X(kMin, "min.default", kOther)                                                                     \
   X(kMax, "max.dim", kOther)                                                                         \
+  X(kArgmax, "argmax.default", kOther)                                                               \
   X(kAll, "all.default", kOther)                                                                     \
   X(kCumsum, "cumsum.default", kOther)                                                               \
   X(kTopk, "topk.default", kOther)                                                                   \
@@ -115,6 +118,7 @@ namespace plimsoll {
   X(kBmm, "bmm.default", kOther)                                                                     \
   X(kBaddbmm, "baddbmm.default", kOther)                                                             \
   X(kGroupedMm, "_grouped_mm.default", kOther)                                                       \
+  X(kFlashAttentionPackage, "flash_attn::_flash_attn_forward", kOther)                               \
   X(kFlashAttention, "_scaled_dot_product_flash_attention.default", kOther)                          \
   X(kEfficientAttention, "_scaled_dot_product_efficient_attention.default", kOther)                  \
   X(kCudnnAttention, "_scaled_dot_product_cudnn_attention.default", kOther)                          \
@@ -144,6 +148,7 @@ namespace plimsoll {
   X(kNllLossBackward, "nll_loss_backward.default", kOther)                                           \
   X(kEmbeddingBackward, "embedding_dense_backward.default", kOther)                                  \
   X(kLayerNormBackward, "native_layer_norm_backward.default", kOther)                                \
+  X(kFlashAttentionPackageBackward, "flash_attn::_flash_attn_backward", kOther)                      \
   X(kFlashAttentionBackward, "_scaled_dot_product_flash_attention_backward.default", kOther)         \
   X(kEfficientAttentionBackward, "_scaled_dot_product_efficient_attention_backward.default", kOther) \
   X(kCudnnAttentionBackward, "_scaled_dot_product_cudnn_attention_backward.default", kOther)         \
@@ -164,6 +169,9 @@ namespace plimsoll {
   X(kCopyToHost, "copy_to_host", kFramework)                                                         \
   X(kCopyToDevice, "copy_to_device", kFramework)                                                     \
   X(kResize, "storage.resize_", kFramework)                                                          \
+  X(kAddmmInPlace, "addmm.out", kInPlace)                                                            \
+  X(kLigerCrossEntropy, "liger_cross_entropy_kernel", kInPlace)                                      \
+  X(kFusedLinearCrossEntropy, "LigerFusedLinearCrossEntropyFunction", kInPlace)                      \
   X(kBoundary, "boundary", kView)
 
 enum class OpKind : uint8_t {

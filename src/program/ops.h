@@ -120,8 +120,10 @@ Value mean(Value x, std::initializer_list<int> dims, bool keep_dims);
 Value all(Value x);
 Value cumsum(Value x, int dim, DType dtype);
 std::vector<Value> max(Value x, int dim, bool keep_dims = false);  // values, indices
-std::vector<Value> topk(Value x, int64_t k, int dim);              // values, indices
-std::vector<Value> sort(Value x, int dim);                         // values, indices
+Value minimum(Value x);                                            // of all elements
+Value argmax(Value x, int dim);
+std::vector<Value> topk(Value x, int64_t k, int dim);  // values, indices
+std::vector<Value> sort(Value x, int dim);             // values, indices
 Value softmax(Value x, int dim,
               std::optional<DType> dtype = std::nullopt);  // dtype: cast first, fused for fp16 to fp32
 Value log_softmax(Value x, int dim, std::optional<DType> dtype = std::nullopt);
@@ -158,6 +160,8 @@ Value with_partial_gradient(Value x);
 // q [b, heads, s, d], k and v [b, kv heads, s, d]; results are transposed views of [b, s, heads, d].
 Value flash_attention(Value q, Value k, Value v, bool is_causal, double dropout);
 Value efficient_attention(Value q, Value k, Value v, Value mask, bool is_causal, double dropout);
+// flash_attn_func of the package flash_attn: q [b, s, heads, d], k and v [b, s, kv heads, d]; result as q.
+Value flash_attention_package(Value q, Value k, Value v, bool is_causal, double dropout);
 Value cudnn_attention(Value q, Value k, Value v, bool is_causal, double dropout);
 
 }  // namespace plimsoll::ops

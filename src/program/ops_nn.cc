@@ -233,6 +233,18 @@ Value flash_attention(Value q, Value k, Value v, bool is_causal, double probabil
                    {.is_causal = is_causal, .dropout = probability});
 }
 
+// Its log-sum-exp and the generator's state come back; there is no scalar for an offset. Source:
+// flash_attn/flash_attn_interface.py, csrc/flash_attn/flash_api.cpp (mha_fwd).
+Value flash_attention_package(Value q, Value k, Value v, bool is_causal, double probability) {
+  const std::array<Recorder::Result, 3> results{
+      {{q.layout().like(), q.dtype()},
+       {Layout::contiguous({q.size(0), q.size(2), q.size(1)}), DType::kFloat32},
+       {Layout::contiguous({2}), DType::kInt64}}};
+  const std::array<Value*, 3> inputs{&q, &k, &v};
+  return attention(OpKind::kFlashAttentionPackage, inputs, results,
+                   {.is_causal = is_causal, .dropout = probability});
+}
+
 Value efficient_attention(Value q, Value k, Value v, Value mask, bool is_causal, double probability) {
   const bool keeps =
       q.recorder().is_grad_enabled && (q.requires_grad() || k.requires_grad() || v.requires_grad());

@@ -197,6 +197,15 @@ std::vector<Value> max(Value x, int dim, bool keep_dims) {
   const DimAttr attr{.mask = mask_of({dim}, x.rank()), .keep_dims = keep_dims};
   return x.recorder().emit_many(OpKind::kMax, {&input, 1}, results, attr);
 }
+Value minimum(Value x) {
+  const DType dtype = x.dtype();
+  return x.recorder().emit(OpKind::kMin, {&x}, {Layout::contiguous(SizeList{}), dtype});
+}
+Value argmax(Value x, int dim) {
+  const DimAttr attr{.mask = mask_of({dim}, x.rank())};
+  return x.recorder().emit(OpKind::kArgmax, {&x}, {reduced(x.layout(), attr.mask, false), DType::kInt64},
+                           attr);
+}
 std::vector<Value> topk(Value x, int64_t k, int dim) {
   std::array<int64_t, kMaxRank> sizes = x.layout().sizes;
   sizes[static_cast<size_t>(dim < 0 ? dim + x.rank() : dim)] = k;

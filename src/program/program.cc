@@ -54,7 +54,7 @@ struct Names<Stream> {
 };
 template <>
 struct Names<RegionKind> {
-  static constexpr std::array<std::string_view, 4> kAll = {"model", "embedding", "block", "head"};
+  static constexpr std::array<std::string_view, 5> kAll = {"model", "embedding", "block", "head", "loss"};
 };
 template <>
 struct Names<Checkpoint> {

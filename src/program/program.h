@@ -105,7 +105,7 @@ struct Statement {
 };
 
 // A module's call in a forward program: where strategies attach (checkpoints, sharding units).
-enum class RegionKind : uint8_t { kModel, kEmbedding, kBlock, kHead };
+enum class RegionKind : uint8_t { kModel, kEmbedding, kBlock, kHead, kLoss };
 std::string_view name_of(RegionKind kind);
 enum class Checkpoint : uint8_t { kNone, kNonReentrant, kReentrant, kSelective };
 std::string_view name_of(Checkpoint checkpoint);

@@ -115,7 +115,7 @@ void attention(BackwardCall& call, OpKind kind) {
   Value gradient = call.gradient();
   std::vector<Value> kept;
   for (size_t i = 0; i < call.op.input_count; ++i) kept.push_back(call.input(i));
-  for (size_t i = 0; i < 4; ++i) kept.push_back(call.output(i));
+  for (size_t i = 0; i < call.op.output_count; ++i) kept.push_back(call.output(i));
   std::vector<Value*> inputs{&gradient};
   for (Value& v : kept) inputs.push_back(&v);
   std::vector<Recorder::Result> results;
@@ -133,8 +133,25 @@ void flash_attention(BackwardCall& call) {
   call.recorder.set_workspace(flash_backward_workspace(call.input_info(0).layout, call.input_info(1).layout,
                                                        call.input_info(0).dtype));
 }
+void flash_attention_package(BackwardCall& call) {
+  attention(call, OpKind::kFlashAttentionPackageBackward);
+  call.recorder.set_workspace(flash_backward_workspace(call.input_info(0).layout.transposed(1, 2),
+                                                       call.input_info(1).layout.transposed(1, 2),
+                                                       call.input_info(0).dtype));
+}
 void efficient_attention(BackwardCall& call) { attention(call, OpKind::kEfficientAttentionBackward); }
 void cudnn_attention(BackwardCall& call) { attention(call, OpKind::kCudnnAttentionBackward); }
+
+// Liger's function has both gradients when its forward ends: inputs are the loss, what it was computed from,
+// and these.
+Saves keeps_ready_gradients(const Program&, const Op& op, uint32_t) {
+  return {.inputs = static_cast<uint16_t>(((1U << op.input_count) - 1) & ~7U)};
+}
+void fused_linear_cross_entropy(BackwardCall& call) {
+  const Value one = ops::scalar_tensor(call.recorder, call.gradient().dtype());
+  for (size_t i = 1; i <= 2; ++i)
+    if (call.needs(i)) call.results[i] = call.input(i + 2);
+}
 
 }  // namespace
 
@@ -150,6 +167,9 @@ void add_network_rows(SetRow set) {
   set(OpKind::kGroupedMm, {.saves = keeps_for_grouped_mm, .backward = grouped_mm});
   set(OpKind::kLayerNorm, {.saves = keeps_for_layer_norm, .backward = layer_norm});
   set(OpKind::kNllLoss, {.saves = keeps_for_nll, .backward = nll_loss});
+  set(OpKind::kFusedLinearCrossEntropy,
+      {.saves = keeps_ready_gradients, .backward = fused_linear_cross_entropy});
+  set(OpKind::kFlashAttentionPackage, {.saves = keeps_for_attention, .backward = flash_attention_package});
   set(OpKind::kFlashAttention, {.saves = keeps_for_attention, .backward = flash_attention});
   set(OpKind::kEfficientAttention,
       {.saves = keeps_for_attention, .backward = efficient_attention, .outputs_for_gradient = 2});

@@ -82,6 +82,7 @@ void rsqrt(BackwardCall& call) {  // -0.5 * grad * result.pow(3)
 void sqrt(BackwardCall& call) {  // grad / (2 * result)
   call.results[0] = ops::div(call.gradient(), with_scalar(OpKind::kScale, call.output(0), 2));
 }
+void exp(BackwardCall& call) { call.results[0] = ops::mul(call.gradient(), call.output(0)); }
 void reciprocal(BackwardCall& call) {  // -grad * (result * result)
   Value square = ops::mul(call.output(0), call.output(0));
   call.results[0] = ops::mul(ops::neg(call.gradient()), std::move(square));
@@ -170,6 +171,7 @@ void add_pointwise_rows(SetRow set) {
   set(OpKind::kPow, {.saves = keeps_input, .backward = pow});
   set(OpKind::kRsqrt, {.saves = keeps_output, .backward = rsqrt});
   set(OpKind::kSqrt, {.saves = keeps_output, .backward = sqrt});
+  set(OpKind::kExp, {.saves = keeps_output, .backward = exp});
   set(OpKind::kReciprocal, {.saves = keeps_output, .backward = reciprocal});
   set(OpKind::kTanh, {.saves = keeps_output, .backward = from_output<OpKind::kTanhBackward>});
   set(OpKind::kSigmoid, {.saves = keeps_output, .backward = from_output<OpKind::kSigmoidBackward>});

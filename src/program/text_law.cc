@@ -95,7 +95,7 @@ void add_op(Program& p) {
 }
 
 void add_region(Program& p) {
-  Region region{.kind = any_of<RegionKind>(4), .module = any_module(p)};
+  Region region{.kind = any_of<RegionKind>(5), .module = any_module(p)};
   region.arguments = any_tensors(p);
   region.keywords = any_tensors(p);
   region.results = any_tensors(p);

@@ -71,6 +71,8 @@ void update_cache(std::vector<Value>* cache, Value& k, Value& v) {
 Attended attention_interface(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
                              const Value& v, const Value& mask) {
   if (call.implementation == AttentionImplementation::kEager) return eager(e, call, q, k, v, mask);
+  if (call.implementation == AttentionImplementation::kFlashAttention2)
+    return flash_attention_2(e, call, q, k, v);
   return {.output = sdpa(e, call, q, k, v, mask), .weights = {}};
 }
 

@@ -7,10 +7,12 @@ namespace plimsoll::pytorch {
 
 struct ModelInputs {
   Value ids, labels, mask;  // int64 [b, s]; mask may be undefined
+  Loss loss;                // how causal language models compute it
 };
 struct ModelOutput {
   Value loss, logits;
-  std::vector<Value> cache;  // keys and values of all layers, where the model keeps them
+  std::vector<Value> cache;   // keys and values of all layers, where the model keeps them
+  std::vector<Value> counts;  // what a chunked loss returns besides the loss
 };
 
 // model.cc: the body that the family names, as one region.
@@ -22,6 +24,7 @@ class RegionScope {
   // Undefined tensors (None in Python) are left out.
   RegionScope(Eager& e, RegionKind kind, std::initializer_list<const Value*> arguments,
               std::initializer_list<const Value*> keywords = {});
+  void checkpoint(Checkpoint kind);  // the call is one checkpoint, whatever the job recomputes
   void end(std::initializer_list<const Value*> results);
 
  private:
@@ -29,13 +32,21 @@ class RegionScope {
   RegionId id_;
 };
 
-// model.cc: how the <Family>ForCausalLM classes end: slice_logits_to_keep, lm_head, the family's scaling and
-// soft cap, loss.
 // The head's output counts as logits from here on, and so does its gradient.
 void mark_as_logits(const Value& logits);
+// causal_lm_head.cc: how the <Family>ForCausalLM classes end: slice_logits_to_keep, lm_head, the family's
+// scaling and soft cap, loss.
 ModelOutput causal_lm_head(Eager& e, const Family& family, const Value& last_hidden,
                            const ModelInputs& inputs);
 ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs);
+
+// What <Family>ForCausalLM does to the logits.
+Value finished_logits(const Architecture& a, const Family& family, Value logits);
+// loss_chunked.cc
+ModelOutput chunked_causal_lm_head(Eager& e, const Family& family, const Value& last_hidden,
+                                   const ModelInputs& inputs);
+// loss_fused_linear.cc: a scalar.
+Value fused_linear_causal_lm_loss(Eager& e, const Value& last_hidden, const Value& labels);
 
 // eager_attention.cc: the attention interface on q, k, v [b, heads, s, d]; output [b, s, heads, d].
 enum class EagerSoftmax {

@@ -72,7 +72,8 @@ AttentionCall attention_call(const Eager& e, const LayerCall& call) {
           .backend = call.job.sdpa_backend,
           .is_causal = call.layer.attention.is_causal,
           .dropout = e.dropout_probability(e.architecture().attention_dropout),
-          .softcap = call.layer.attention.score_softcap};
+          .softcap = call.layer.attention.score_softcap,
+          .positions = &call.positions};
 }
 
 Attended decoder_attention(Eager& e, const LayerCall& call, const Value& hidden) {

@@ -16,6 +16,14 @@ Value scaled_loss(const ResolvedJob& job, Value loss, const Value& scale, Forwar
   return loss;
 }
 
+std::vector<TensorId> held_tensors(const ModelOutput& output) {
+  std::vector<TensorId> ids{output.loss.id()};
+  if (output.logits) ids.push_back(output.logits.id());
+  for (const Value& v : output.cache) ids.push_back(v.id());
+  for (const Value& v : output.counts) ids.push_back(v.id());
+  return ids;
+}
+
 // gradient_checkpointing_enable() enables them too, for models whose main input is token ids; selective
 // policies are set without it.
 bool inputs_require_grads(const ResolvedJob& job) {
@@ -58,15 +66,15 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
     forward.labels = labels.id();
     if (mask) forward.mask = mask.id();
 
-    ModelOutput output = write_model(eager, family, job, {.ids = ids, .labels = labels, .mask = mask});
+    ModelOutput output =
+        write_model(eager, family, job, {.ids = ids, .labels = labels, .mask = mask, .loss = job.loss});
     eager.clear_autocast_cache();
     forward.made_once = eager.made_once_ids();
     Value loss = output.loss;
     if (options.is_training) loss = scaled_loss(job, std::move(loss), scale, forward);
     forward.loss = loss.id();
     if (job.loop.hold_outputs && options.is_training) {
-      forward.held_outputs = {output.loss.id(), output.logits.id()};
-      for (const Value& v : output.cache) forward.held_outputs.push_back(v.id());
+      forward.held_outputs = held_tensors(output);
     } else {
       output = {};
     }

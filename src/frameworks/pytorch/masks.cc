@@ -133,6 +133,10 @@ Value preprocessed(const Eager& e, const ResolvedJob& job, const Value& embeddin
 Value interface_mask(Eager& e, const ResolvedJob& job, const Value& embeddings, const Value& padding_mask,
                      std::optional<int64_t> local_size, MaskFunction function, bool may_be_skipped = true) {
   const int64_t batch = embeddings.size(0), length = embeddings.size(1);
+  if (job.attention == AttentionImplementation::kFlashAttention2) {  // flash_attention_mask
+    if (padding_mask) ops::all(padding_mask).reset();
+    return {};
+  }
   const bool is_eager = job.attention == AttentionImplementation::kEager;
   if (!is_eager && may_be_skipped && !(local_size && length >= *local_size)) {  // _ignore_causal_mask_sdpa
     if (padding_mask) all_are_set(padding_mask);

@@ -16,6 +16,10 @@ RegionScope::RegionScope(Eager& e, RegionKind kind, std::initializer_list<const 
   e.recorder().begin(id_);
 }
 
+void RegionScope::checkpoint(Checkpoint kind) {
+  e_.recorder().program().regions[id_.value].checkpoint = kind;
+}
+
 void RegionScope::end(std::initializer_list<const Value*> results) {
   Program& program = e_.recorder().program();
   std::vector<TensorId>& ids = program.regions[id_.value].results;
@@ -30,37 +34,6 @@ void RegionScope::end(std::initializer_list<const Value*> results) {
 void mark_as_logits(const Value& logits) {
   Program& program = logits.recorder().program();
   program.storages[logits.info().storage.value].category = Category::kLogits;
-}
-
-namespace {
-
-// What <Family>ForCausalLM does to the logits.
-Value finished_logits(const Architecture& a, const Family& family, Value logits) {
-  if (family.logits_scaling == LogitsScaling::kMultiplied) logits = ops::mul(logits, a.logits_scale);
-  if (family.logits_scaling == LogitsScaling::kDivided) logits = ops::div(logits, 1 / a.logits_scale);
-  if (!a.final_softcap) return logits;
-  logits = ops::div(logits, *a.final_softcap);
-  logits = ops::tanh(logits);
-  return ops::mul(logits, *a.final_softcap);
-}
-
-}  // namespace
-
-ModelOutput causal_lm_head(Eager& e, const Family& family, const Value& last_hidden,
-                           const ModelInputs& inputs) {
-  const Value hidden = ops::slice_or_alias(last_hidden, 1, 0, last_hidden.size(1));
-  RegionScope region(e, RegionKind::kHead, {&hidden});
-  Value logits = e.linear("lm_head", hidden);
-  region.end({&logits});
-  mark_as_logits(logits);
-  const With<Category> category(e.recorder().category, Category::kLogits);
-  logits = finished_logits(e.architecture(), family, std::move(logits));
-  Value loss = causal_lm_loss(e, logits, inputs.labels);
-  return {.loss = std::move(loss), .logits = std::move(logits), .cache = {}};
-}
-
-ModelOutput causal_lm_head(Eager& e, const Value& last_hidden, const ModelInputs& inputs) {
-  return causal_lm_head(e, Family{}, last_hidden, inputs);
 }
 
 namespace {

@@ -64,8 +64,9 @@ struct AttentionCall {
   SdpaBackend backend = SdpaBackend::kAutomatic;
   bool is_causal = true;
   double dropout = 0;
-  std::optional<double> softcap;  // of the scores; eager only
-  bool widens_softmax = true;     // to fp32; eager only
+  std::optional<double> softcap;     // of the scores; eager only
+  bool widens_softmax = true;        // to fp32; eager only
+  const Value* positions = nullptr;  // that modelling code passes on, int64 [1, s]; flash_attention_2 only
 };
 struct Attended {
   Value output;   // [b, s, heads, d]
@@ -73,6 +74,9 @@ struct Attended {
 };
 Attended attention_interface(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
                              const Value& v, const Value& mask);
+// flash_attention.cc
+Attended flash_attention_2(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
+                           const Value& v);
 // The same where nobody holds the weights.
 inline Value attention_core(Eager& e, const AttentionCall& call, const Value& q, const Value& k,
                             const Value& v, const Value& mask) {

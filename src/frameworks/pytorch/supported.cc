@@ -2,21 +2,59 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "frameworks/pytorch/families.h"
 #include "strategy/names.h"
 
 namespace plimsoll::pytorch {
 namespace {
 
-Result<void> refuse(std::string field, std::string_view choice, std::string expected) {
+// Families whose forward Liger replaces so that it takes the head's weight. Source:
+// MODEL_TYPE_TO_APPLY_LIGER_FN in liger_kernel/transformers/monkey_patch.py, without granite, whose logits
+// are scaled and for which it is off.
+constexpr std::array<std::string_view, 15> kLigerFamilies = {
+    "gemma",   "gemma2", "gemma3_text", "glm4", "gpt_oss", "llama", "llama4_text", "mistral",
+    "mixtral", "olmo2",  "olmo3",       "phi3", "qwen2",   "qwen3", "qwen3_moe"};
+
+Result<void> refuse(std::string field, std::string_view choice, std::string_view why, std::string expected) {
   return fail({.position = {.key = field},
-               .message = fmt::format("{} = {} has no recipe for framework pytorch yet", field, choice),
+               .message = fmt::format("{} = {} has no recipe for framework pytorch: {}", field, choice, why),
                .expected = std::move(expected)});
 }
 
-Result<void> check_ddp(const DdpSettings& ddp) {
-  if (ddp.static_graph) return refuse("ddp.static_graph", "true", "false");
-  if (ddp.find_unused_parameters) return refuse("ddp.find_unused_parameters", "true", "false");
+Result<void> check_loss(const Architecture& a, const ResolvedJob& job) {
+  if (job.loss.kind == LossKind::kFullLogits) return {};
+  const std::string_view name = name_of(job.loss.kind);
+  // The patched forward reads the head's weight outside the head's call, where a unit of its own is sharded.
+  if (job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.split_head)
+    return refuse("fsdp2.split_head", "true", fmt::format("loss.path = {} reads the head's weight", name),
+                  "false");
+  if (job.loss.kind == LossKind::kFusedLinear &&
+      std::ranges::find(kLigerFamilies, a.family) == kLigerFamilies.end())
+    return refuse("loss.path", name, fmt::format("Liger does not patch {} for it", a.family),
+                  "full or chunked");
+  return {};
+}
+
+Result<void> check_attention(const Architecture& a, const ResolvedJob& job) {
+  if (job.attention != AttentionImplementation::kFlashAttention2) return {};
+  PLIMSOLL_TRY(family, find_family(a.family));
+  if (family.body != BodyVariant::kDecoder)
+    return refuse("attention.implementation", "flash_attention_2",
+                  fmt::format("{} has attention classes of its own", a.family), "eager or sdpa");
+  return {};
+}
+
+Result<void> check_parallelism(const ResolvedJob& job) {
+  if (job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.output_dtype)
+    return refuse("fsdp2.output_dtype", name_of(*job.fsdp2.output_dtype), "outputs are not cast", "none");
+  if (job.engine != DataParallelEngine::kDdp) return {};
+  if (job.ddp.static_graph)
+    return refuse("ddp.static_graph", "true", "its buckets follow the first iteration", "false");
+  if (job.ddp.find_unused_parameters)
+    return refuse("ddp.find_unused_parameters", "true", "the graph is not searched", "false");
   return {};
 }
 
@@ -24,14 +62,9 @@ Result<void> check_ddp(const DdpSettings& ddp) {
 
 Result<void> check_supported(const Architecture& architecture, const ResolvedJob& job) {
   PLIMSOLL_CHECK(find_family(architecture.family));
-  if (job.loss.kind != LossKind::kFullLogits) return refuse("loss.path", name_of(job.loss.kind), "full");
-  if (job.attention == AttentionImplementation::kFlashAttention2)
-    return refuse("attention.implementation", name_of(job.attention),
-                  "sdpa (which takes the flash kernel) or eager");
-  if (job.engine == DataParallelEngine::kDdp) PLIMSOLL_CHECK(check_ddp(job.ddp));
-  if (job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.output_dtype)
-    return refuse("fsdp2.output_dtype", name_of(*job.fsdp2.output_dtype), "none");
-  return {};
+  PLIMSOLL_CHECK(check_loss(architecture, job));
+  PLIMSOLL_CHECK(check_attention(architecture, job));
+  return check_parallelism(job);
 }
 
 }  // namespace plimsoll::pytorch

@@ -9,8 +9,8 @@ Result<std::vector<OpKind>> kept_kinds(const std::vector<std::string>& names) {
   std::vector<OpKind> kinds;
   for (const std::string& name : names) {
     if (name == "sdpa") {
-      kinds.insert(kinds.end(),
-                   {OpKind::kFlashAttention, OpKind::kEfficientAttention, OpKind::kCudnnAttention});
+      kinds.insert(kinds.end(), {OpKind::kFlashAttention, OpKind::kEfficientAttention,
+                                 OpKind::kCudnnAttention, OpKind::kFlashAttentionPackage});
       continue;
     }
     std::optional<OpKind> found;
