@@ -6,6 +6,7 @@
 #include <array>
 
 #include "frameworks/pytorch/families.h"
+#include "frameworks/pytorch/optimizers/optimizer.h"
 #include "strategy/names.h"
 
 namespace plimsoll::pytorch {
@@ -64,6 +65,7 @@ Result<void> check_supported(const Architecture& architecture, const ResolvedJob
   PLIMSOLL_CHECK(find_family(architecture.family));
   PLIMSOLL_CHECK(check_loss(architecture, job));
   PLIMSOLL_CHECK(check_attention(architecture, job));
+  PLIMSOLL_CHECK(check_optimizer(job));
   return check_parallelism(job);
 }
 

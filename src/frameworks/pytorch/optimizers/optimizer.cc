@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "program/ops.h"
@@ -26,21 +27,32 @@ constexpr std::array kOptimizers = {
     OptimizerRow{OptimizerKind::kMuon, make_muon, false},
 };
 
+const OptimizerRow* find_row(OptimizerKind kind) {
+  const auto found = std::ranges::find(kOptimizers, kind, &OptimizerRow::kind);
+  return found == kOptimizers.end() ? nullptr : found;
+}
+
 }  // namespace
 
+Result<void> check_optimizer(const ResolvedJob& job) {
+  if (job.optimizer.kind == OptimizerKind::kNone) return {};
+  const OptimizerRow* const row = find_row(job.optimizer.kind);
+  if (row == nullptr)
+    return fail({.position = {.key = "optimizer.name"},
+                 .message = fmt::format("optimizer.name = {} has no recipe for framework pytorch",
+                                        name_of(job.optimizer))});
+  if (job.engine == DataParallelEngine::kFsdp2 && !row->takes_shards)
+    return fail({.position = {.key = "optimizer.name"},
+                 .message = fmt::format("optimizer.name = {} has no recipe for the shards of fsdp2",
+                                        name_of(job.optimizer)),
+                 .expected = "adamw, sgd, sgd-momentum, lion or none"});
+  return {};
+}
+
 Result<std::unique_ptr<OptimizerRecipe>> make_optimizer(const OptimizerContext& context) {
-  const ResolvedJob& job = context.job;
-  if (job.optimizer.kind == OptimizerKind::kNone) return nullptr;
-  for (const OptimizerRow& row : kOptimizers) {
-    if (row.kind != job.optimizer.kind) continue;
-    if (job.engine == DataParallelEngine::kFsdp2 && !row.takes_shards)
-      return fail({.position = {.key = "optimizer.name"},
-                   .message = fmt::format("{} has no recipe for the shards of fsdp2", name_of(job.optimizer)),
-                   .expected = "adamw, sgd, sgd-momentum, lion or none"});
-    return row.make(context);
-  }
-  return fail({.position = {.key = "optimizer.name"},
-               .message = fmt::format("{} has no recipe for framework pytorch", name_of(job.optimizer))});
+  PLIMSOLL_CHECK(check_optimizer(context.job));
+  const OptimizerRow* const row = find_row(context.job.optimizer.kind);
+  return row == nullptr ? nullptr : row->make(context);
 }
 
 std::vector<Value> foreach_like(Recorder& recorder, OpKind kind, std::vector<Value> inputs) {

@@ -39,7 +39,9 @@ struct OptimizerContext {
   bool lists_states = false;
 };
 
-// Errors: an optimizer, or its combination with the job's parallelism, that has no recipe. Null for none.
+// Errors: an optimizer, or its combination with the job's parallelism, that has no recipe.
+Result<void> check_optimizer(const ResolvedJob& job);
+// Null for no step. Errors: check_optimizer's.
 Result<std::unique_ptr<OptimizerRecipe>> make_optimizer(const OptimizerContext& context);
 
 // ---- for the recipes ----
