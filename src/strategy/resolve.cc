@@ -114,8 +114,13 @@ void note_kernels(const Case& c, Notes& notes) {
   if (dtype == DType::kBFloat16 && c.gpu.compute_capability.value_or(kAmpere) < kAmpere)
     notes.push_back(fmt::format("{} (sm_{}) has no bf16 units: bf16 is emulated there and slow", c.gpu.name,
                                 *c.gpu.compute_capability));
-  if (has_experts(c.architecture) && dtype != DType::kBFloat16)
+  if (!has_experts(c.architecture)) return;
+  if (dtype != DType::kBFloat16)
     notes.push_back(fmt::format("grouped_mm in {} has not been checked against a real run", name_of(dtype)));
+  // zeros_like_input in program/rules_indexing.cc
+  notes.push_back(
+      "the backward of picking tokens for experts is counted out of place, as traced runs do it: on a device "
+      "it takes up to one buffer of tokens x experts per token x hidden less");
 }
 
 void note_allocator(const Case& c, Notes& notes) {

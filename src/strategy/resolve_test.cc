@@ -238,7 +238,8 @@ TEST(Resolve, Experts) {
   mixed.parameters.push_back({.name = "model.layers.0.mlp.gate.weight", .is_float32 = true});
   EXPECT_THAT(error_of({"precision=bf16", "parallel.engine=fsdp2", "hardware.gpus=8"}, mixed),
               HasSubstr("FSDP2 wants parameters of one dtype"));
-  EXPECT_THAT(resolved({"precision=fp32"}, mixtral())->notes, ElementsAre(HasSubstr("grouped_mm in fp32")));
+  EXPECT_THAT(resolved({"precision=fp32"}, mixtral())->notes,
+              ElementsAre(HasSubstr("grouped_mm in fp32"), HasSubstr("counted out of place")));
 }
 
 TEST(Resolve, OptimizerStep) {
