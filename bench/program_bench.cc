@@ -4,7 +4,8 @@
 //   build/release/bench/program_bench
 #include <benchmark/benchmark.h>
 
-#include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "allocator/caching_heap.h"
 #include "allocator/lower_bound_heap.h"
@@ -64,24 +65,38 @@ void BM_Build(benchmark::State& state) {
 }
 BENCHMARK(BM_Build)->PLIMSOLL_CASES;
 
-template <typename MakeHeap>
-void simulate_program(benchmark::State& state, MakeHeap make_heap) {
-  const Program program = make_program(case_of(state.range(0)));
+enum class Phases { kAll, kLoadAndFirstStep };
+
+// The phases from the load to the first step's end.
+void keep_first_step(Program& program) {
+  std::erase_if(program.schedule,
+                [](const PhaseStep& step) { return step.phase.back() != '1' && step.phase != "load"; });
+}
+
+template <typename HeapType>
+void simulate_program(benchmark::State& state, Phases phases) {
+  Program program = make_program(case_of(state.range(0)));
+  if (phases == Phases::kLoadAndFirstStep) keep_first_step(program);
   for (auto _ : state) {
-    std::unique_ptr<Heap> heap = make_heap();
-    benchmark::DoNotOptimize(simulate(program, *heap));
+    HeapType heap;
+    benchmark::DoNotOptimize(simulate(program, heap));
   }
 }
-
-void BM_SimulateLowerBound(benchmark::State& state) {
-  simulate_program(state, [] { return std::make_unique<LowerBoundHeap>(); });
-}
+void BM_SimulateLowerBound(benchmark::State& state) { simulate_program<LowerBoundHeap>(state, Phases::kAll); }
 BENCHMARK(BM_SimulateLowerBound)->PLIMSOLL_CASES;
 
-void BM_SimulateCaching(benchmark::State& state) {
-  simulate_program(state, [] { return std::make_unique<CachingHeap>(); });
-}
+void BM_SimulateCaching(benchmark::State& state) { simulate_program<CachingHeap>(state, Phases::kAll); }
 BENCHMARK(BM_SimulateCaching)->PLIMSOLL_CASES;
+
+void BM_SimulateOneStepLowerBound(benchmark::State& state) {
+  simulate_program<LowerBoundHeap>(state, Phases::kLoadAndFirstStep);
+}
+BENCHMARK(BM_SimulateOneStepLowerBound)->PLIMSOLL_CASES;
+
+void BM_SimulateOneStepCaching(benchmark::State& state) {
+  simulate_program<CachingHeap>(state, Phases::kLoadAndFirstStep);
+}
+BENCHMARK(BM_SimulateOneStepCaching)->PLIMSOLL_CASES;
 
 void BM_Verify(benchmark::State& state) {
   const Program program = make_program(case_of(state.range(0)));
