@@ -33,6 +33,7 @@ struct Autograd::Impl {
         graph(recorder),
         player(recorder, forward, graph, hooks),
         engine(recorder, forward, graph, player, sink, hooks, options) {
+    graph.reserve(forward.ops.size() + forward.parameters.size());
     listener = r.listen([this](TensorId id) { graph.tensor_died(id); });
   }
   ~Impl() {

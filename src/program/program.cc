@@ -124,6 +124,15 @@ ModuleId Program::module(std::string_view name) {
   return ModuleId{found->second};
 }
 
+void Program::reserve(const Program& other, size_t times) {
+  storages.reserve(other.storages.size() * times);
+  tensors.reserve(other.tensors.size() * times);
+  ops.reserve(other.ops.size() * times);
+  operands.reserve(other.operands.size() * times);
+  attributes.reserve(other.attributes.size() * times);
+  statements.reserve(other.statements.size() * times);
+}
+
 uint32_t Program::add_attributes(const Attributes& a) {
   if (std::holds_alternative<std::monostate>(a)) return 0;
   attributes.push_back(a);

@@ -168,6 +168,8 @@ class Program {
 
   ModuleId module(std::string_view name);  // finds or adds
   uint32_t add_attributes(const Attributes& a);
+  // Room for a program of so many times the size of another; what is never used costs nothing.
+  void reserve(const Program& other, size_t times);
 
  private:
   std::unordered_map<std::string, uint32_t> module_index_{{"", 0}};

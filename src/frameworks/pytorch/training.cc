@@ -51,6 +51,8 @@ class TrainingBuilder {
     PLIMSOLL_CHECK(
         run("recompute", forward_.program, [&] { return mark_recompute(forward_.program, job_.recompute); }));
     PLIMSOLL_CHECK(run("units", forward_.program, [&] { return mark_units(forward_); }));
+    constexpr size_t kCompleteToForward = 5;  // a guess of how much larger the complete program gets
+    program_.reserve(forward_.program, kCompleteToForward);
     PLIMSOLL_CHECK(run("load", program_, [&] { return load(); }));
     choose_micro_batches();
     PLIMSOLL_CHECK(repeats() ? repeated_steps() : every_step());

@@ -73,16 +73,20 @@ void Graph::tensor_died(TensorId id) {
 }
 
 void Graph::dereference(NodeIndex first) {
-  std::vector<NodeIndex> pending{first};
-  while (!pending.empty()) {
-    const NodeIndex index = pending.back();
-    pending.pop_back();
-    if (--nodes_[index].references > 0) continue;
+  if (--nodes_[first].references > 0) return;
+  std::vector<NodeIndex> pending;
+  const auto release = [&](NodeIndex index) {
     release_saved(index);
     release_variable(index);
     for (const auto& edge : nodes_[index].next)
       if (edge) pending.push_back(edge->node);
     nodes_[index].next.clear();
+  };
+  release(first);
+  while (!pending.empty()) {
+    const NodeIndex index = pending.back();
+    pending.pop_back();
+    if (--nodes_[index].references == 0) release(index);
   }
 }
 

@@ -72,6 +72,7 @@ class Graph {
   explicit Graph(Recorder& recorder)
       : r_(recorder), first_made_(static_cast<uint32_t>(recorder.program().tensors.size())) {}
 
+  void reserve(size_t nodes) { nodes_.reserve(nodes); }
   Node& node(NodeIndex index) { return nodes_[index]; }
   size_t node_count() const { return nodes_.size(); }
   Frame& frame(FrameIndex index) { return frames_[index]; }
