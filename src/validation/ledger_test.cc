@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "program/verify.h"
 #include "validation/csv.h"
 #include "validation/validate.h"
 
@@ -40,6 +41,20 @@ TEST(Ledger, TracedRunsAreExactInEveryPhase) {
     if (residuals.contains(row.id)) continue;
     EXPECT_TRUE(comparison.is_exact() && comparison.has_equal_categories())
         << row.id << (comparison.unmapped.empty() ? "" : ": " + comparison.unmapped);
+  }
+}
+
+// Families, engines and options of all traced runs: their programs hold under verify.
+TEST(Ledger, ProgramsOfTracedRunsHoldTogether) {
+  const Result<std::vector<ReferenceRow>> rows = read_reference_rows(kLedger / "reference_traces.csv");
+  ASSERT_TRUE(rows);
+  for (const ReferenceRow& row : *rows) {
+    const Result<Program> program = program_of(row);
+    ASSERT_TRUE(program) << row.id;
+    const Result<void> holds =
+        verify(*program, {.may_keep_outputs = row.job.loop.hold_outputs,
+                          .may_keep_gradients = row.job.loop.zero_grad != ZeroGrad::kSetToNone});
+    EXPECT_TRUE(holds) << row.id << ": " << holds.error().to_text();
   }
 }
 
