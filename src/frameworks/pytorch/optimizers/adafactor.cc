@@ -36,14 +36,10 @@ class Adafactor : public OptimizerRecipe {
     const bool is_factored = t.parameter.rank() >= 2;
     locals.gradient = t.gradient;
     locals.gradient = ops::cast(locals.gradient, DType::kFloat32);
-    if (!state.rms) make_moments(locals.gradient, is_factored, state);
+    if (!state.rms) make_moments(t.parameter, is_factored, state);
     locals.parameter = t.parameter;
     locals.parameter = ops::cast(locals.parameter, DType::kFloat32);
-    {
-      const With<Category> kept(r_.category, Category::kOptimizerState);
-      if (lists_states_) replaced_.push_back(state.rms);
-      state.rms = rms(locals.parameter);
-    }
+    keep_rms(t.parameter, locals.parameter, state);
     locals.change = ops::add(ops::pow(locals.gradient, 2), 1e-30);
     if (is_factored) {
       add_mean(state.row, locals.change, -1);
@@ -59,17 +55,24 @@ class Adafactor : public OptimizerRecipe {
   }
 
   // The means are made on the host and copied.
-  void make_moments(const Value& gradient, bool is_factored, State& state) {
+  void make_moments(const Value& parameter, bool is_factored, State& state) {
     if (!is_factored) {
-      state.square = zeros_state(gradient, DType::kFloat32);
+      state.square = zeros_state(parameter, DType::kFloat32);
       return;
     }
-    const With<Category> kept(r_.category, Category::kOptimizerState);
+    const StateScope kept(parameter);
     const auto mean_over = [&](int dim) {
-      return ops::empty(r_, Layout::contiguous(gradient.layout().selected(dim).shape()), DType::kFloat32);
+      return ops::empty(r_, Layout::contiguous(parameter.layout().selected(dim).shape()), DType::kFloat32);
     };
     state.row = mean_over(-1);
     state.column = mean_over(-2);
+  }
+
+  void keep_rms(const Value& parameter, const Value& in_fp32, State& state) {
+    Value length = norm(in_fp32);
+    if (lists_states_) replaced_.push_back(state.rms);
+    const StateScope kept(parameter);
+    state.rms = ops::div(std::move(length), 1.0);
   }
 
   static void add_mean(const Value& moment, const Value& squares, int dim) {

@@ -31,16 +31,14 @@ class Adam8bit : public OptimizerRecipe {
       for (int moment = 0; moment < 2; ++moment) states_.push_back(zeros_state(parameter, DType::kFloat32));
       return;
     }
+    const StateScope state(parameter);
     if (maps_.empty())
       for (int moment = 0; moment < 2; ++moment) maps_.push_back(state_vector(kMapValues));
     for (int moment = 0; moment < 2; ++moment) states_.push_back(zeros_state(parameter, DType::kUInt8));
     for (int moment = 0; moment < 2; ++moment) states_.push_back(state_vector(divide_up(elements, kBlock)));
   }
 
-  Value state_vector(int64_t elements) {
-    const With<Category> kept(r_.category, Category::kOptimizerState);
-    return ops::zeros(r_, {elements}, DType::kFloat32);
-  }
+  Value state_vector(int64_t elements) { return ops::zeros(r_, {elements}, DType::kFloat32); }
 
   Recorder& r_;
   std::vector<Value> states_, maps_;

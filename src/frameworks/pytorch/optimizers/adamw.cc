@@ -29,7 +29,7 @@ class AdamW : public OptimizerRecipe {
   void make_states(const std::vector<TrainedTensor>& tensors) {
     for (const TrainedTensor& t : tensors) {
       if (how_ == OptimizerImplementation::kFused) {
-        const With<Category> state(r_.category, Category::kOptimizerState);
+        const StateScope state(t.parameter);
         steps_.push_back(ops::zeros(r_, {}, DType::kFloat32));
       }
       first_moments_.push_back(zeros_state(t.parameter, t.parameter.dtype()));

@@ -52,7 +52,8 @@ class Muon : public OptimizerRecipe {
 
   void step_matrices(const std::vector<TrainedTensor>& matrices) {
     if (momenta_.empty())
-      for (const TrainedTensor& t : matrices) momenta_.push_back(zeros_state(t.gradient, t.gradient.dtype()));
+      for (const TrainedTensor& t : matrices)
+        momenta_.push_back(zeros_state(t.parameter, t.gradient.dtype()));
     Value change;  // `update`: lives until the next matrix's is there
     for (size_t i = 0; i < matrices.size(); ++i) {
       update(momenta_[i], {&matrices[i].gradient});

@@ -81,11 +81,9 @@ void update(const Value& changed, std::initializer_list<const Value*> read) {
   changed.recorder().emit_effect(OpKind::kForeachUpdate, ids);
 }
 
-Value zeros_state(const Value& like, DType dtype) {
-  Recorder& r = like.recorder();
-  const With<Category> state(r.category, Category::kOptimizerState);
-  const With<ModuleId> owner(r.module, r.program().storage_of(like.id()).owner);
-  return ops::zeros(r, like.layout().like(), dtype);
+Value zeros_state(const Value& parameter, DType dtype) {
+  const StateScope state(parameter);
+  return ops::zeros(parameter.recorder(), parameter.layout().like(), dtype);
 }
 
 Value norm(Value x) {

@@ -51,8 +51,20 @@ std::vector<Value> foreach_like(Recorder& recorder, OpKind kind, std::vector<Val
 // An operator that changes the first of these tensors and allocates nothing.
 void update(Recorder& recorder, OpKind kind, const std::vector<TrainedTensor>& tensors);
 void update(const Value& changed, std::initializer_list<const Value*> read = {});
-// A state tensor that is made now.
-Value zeros_state(const Value& like, DType dtype);
+// What is made in this scope are states of the parameter.
+class StateScope {
+ public:
+  explicit StateScope(const Value& parameter)
+      : category_(parameter.recorder().category, Category::kOptimizerState),
+        owner_(parameter.recorder().module, parameter.recorder().program().storage_of(parameter.id()).owner) {
+  }
+
+ private:
+  With<Category> category_;
+  With<ModuleId> owner_;
+};
+// A state of the parameter, laid out like it.
+Value zeros_state(const Value& parameter, DType dtype);
 // tensor.norm(2)
 Value norm(Value x);
 

@@ -20,10 +20,11 @@ class Sgd : public OptimizerRecipe {
  private:
   // The first momentum is a copy of the gradient; the fused kernel fills an empty tensor.
   void make_momenta(const std::vector<TrainedTensor>& tensors) {
-    const With<Category> state(r_.category, Category::kOptimizerState);
     const bool is_fused = how_ == OptimizerImplementation::kFused;
-    for (const TrainedTensor& t : tensors)
+    for (const TrainedTensor& t : tensors) {
+      const StateScope state(t.parameter);
       momenta_.push_back(is_fused ? ops::empty_like(t.gradient) : ops::clone(t.gradient));
+    }
   }
 
   Recorder& r_;
