@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "strategy/names.h"
 #include "strategy/resolve.h"
 
@@ -124,12 +127,17 @@ class Checklist {
 
 }  // namespace
 
+// Of two values for one field the first stays: logits in pieces before another kernel for them.
 std::optional<Candidate> combination_of(const std::vector<Candidate>& candidates) {
   Candidate all{.price = "together", .rank = Price::kTogether, .is_combination = true};
+  std::set<std::string> fields;
   int count = 0;
   for (const Candidate& c : candidates) {
     if (c.rank >= Price::kTogether) continue;
     if (c.settings[0] == "recompute.mode=selective") continue;  // full goes further
+    const auto field = [](const std::string& setting) { return setting.substr(0, setting.find('=')); };
+    if (std::ranges::any_of(c.settings, [&](const auto& s) { return fields.contains(field(s)); })) continue;
+    for (const std::string& setting : c.settings) fields.insert(field(setting));
     all.settings.insert(all.settings.end(), c.settings.begin(), c.settings.end());
     all.aim += c.aim;
     ++count;

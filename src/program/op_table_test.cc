@@ -112,6 +112,7 @@ std::vector<Example> pointwise_examples() {
       {OpKind::kNeg, one, unary(OpKind::kNeg)},
       {OpKind::kRsqrt, one, unary(OpKind::kRsqrt), {}, {0}},
       {OpKind::kSqrt, one, unary(OpKind::kSqrt), {}, {0}},
+      {OpKind::kExp, one, unary(OpKind::kExp), {}, {0}},
       {OpKind::kReciprocal, one, unary(OpKind::kReciprocal), {}, {0}},
       {OpKind::kTanh, one, unary(OpKind::kTanh), {}, {0}},
       {OpKind::kSigmoid, one, unary(OpKind::kSigmoid), {}, {0}},
@@ -234,6 +235,19 @@ std::vector<Example> network_examples() {
        three([](Value q, Value k, Value v) { return ops::cudnn_attention(q, k, v, true, 0); }),
        {0, 1, 2},
        {0, 1, 2, 3}},
+      {OpKind::kFlashAttentionPackage,
+       {query, key, key},
+       three([](Value q, Value k, Value v) { return ops::flash_attention_package(q, k, v, true, 0); }),
+       {0, 1, 2},
+       {0, 1, 2}},
+      {OpKind::kFusedLinearCrossEntropy,
+       {plain({}), wants({4, 8}), wants({6, 8}), plain({4, 8}), plain({6, 8})},
+       [](Inputs& in) {
+         Value loss = ops::clone(in[0]);
+         return loss.recorder().emit_in_place(OpKind::kFusedLinearCrossEntropy,
+                                              {&loss, &in[1], &in[2], &in[3], &in[4]});
+       },
+       {3, 4}},
       {OpKind::kFunctionalAllReduce,
        {wants({4, 8})},
        [](Inputs& in) { return ops::functional_all_reduce(std::move(in[0])); }},

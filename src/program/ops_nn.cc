@@ -77,11 +77,13 @@ Value baddbmm(Value c, Value a, Value b, double alpha) {
 }
 
 Value matmul(Value a, Value b) {
+  const Arguments held{&a, &b};
   if (a.rank() == 2 && b.rank() == 2) return mm(std::move(a), std::move(b));
   return folds(a, b) ? matmul_folded(a, b) : matmul_batched(a, b);
 }
 
 Value linear(Value x, Value weight, Value bias) {
+  const Arguments held{&x, &weight, &bias};
   if (bias && x.rank() == 3 && x.layout().is_contiguous()) {  // _flatten_nd_linear
     std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
     const int64_t width = sizes.back();

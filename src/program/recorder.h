@@ -163,6 +163,21 @@ class With {
   T saved_;
 };
 
+// Value parameters that a function doesn't pass on: lets go of them when the function returns. Without it that
+// moment is the compiler's choice, at the return or at the end of the caller's expression ([expr.call]).
+class Arguments {
+ public:
+  Arguments(std::initializer_list<Value*> values) : values_(values) {}
+  ~Arguments() {
+    for (Value* value : values_) value->reset();
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+ private:
+  std::vector<Value*> values_;
+};
+
 inline const TensorInfo& Value::info() const { return recorder_->info(id_); }
 
 }  // namespace plimsoll

@@ -60,8 +60,9 @@ std::vector<Value> apply_rotary(Eager& e, int64_t rotary_dim, Value& q, Value& k
 
 // eager_attention_forward: scores in fp32
 Attended eager(Eager& e, const Value& q, const Value& k, const Value& v, const Value& mask) {
-  Value weights =
-      e.matmul(ops::cast(q, DType::kFloat32), ops::transpose(ops::cast(k, DType::kFloat32), 2, 3));
+  Value wide_q = ops::cast(q, DType::kFloat32);
+  Value wide_k = ops::transpose(ops::cast(k, DType::kFloat32), 2, 3);
+  Value weights = e.matmul(std::move(wide_q), std::move(wide_k));
   weights = ops::mul(std::move(weights), 1.0);
   if (mask) weights = ops::add(weights, mask);
   weights = ops::cast(e.softmax(weights, -1), v.dtype());

@@ -97,34 +97,40 @@ Value Eager::dropout(std::string_view module, const Value& x, double probability
 
 // Arguments are cast from the last to the first, as the compiler of PyTorch's wheels orders them.
 Value Eager::linear_op(Value x, Value weight, Value bias) {
+  const Arguments held{&x, &weight, &bias};
   const Value low_bias = bias ? low_precision(bias) : Value();
   const Value low_weight = low_precision(weight);
   const Value low_x = low_precision(x);
   return ops::linear(low_x, low_weight, low_bias);
 }
 Value Eager::matmul(Value a, Value b) {
+  const Arguments held{&a, &b};
   const Value low_b = low_precision(b);
   const Value low_a = low_precision(a);
   return ops::matmul(low_a, low_b);
 }
 Value Eager::bmm(Value a, Value b) {
+  const Arguments held{&a, &b};
   const Value low_b = low_precision(b);
   const Value low_a = low_precision(a);
   return ops::bmm(low_a, low_b);
 }
 Value Eager::baddbmm(Value c, Value a, Value b, double alpha) {
+  const Arguments held{&c, &a, &b};
   const Value low_b = low_precision(b);
   const Value low_a = low_precision(a);
   const Value low_c = low_precision(c);
   return ops::baddbmm(low_c, low_a, low_b, alpha);
 }
 Value Eager::addmm(Value bias, Value a, Value b) {
+  const Arguments held{&bias, &a, &b};
   const Value low_b = low_precision(b);
   const Value low_a = low_precision(a);
   const Value low_bias = low_precision(bias);
   return ops::addmm(low_bias, low_a, low_b);
 }
 Value Eager::layer_norm_op(Value x, Value weight, Value bias) {
+  const Arguments held{&x, &weight, &bias};
   const Value full_bias = bias ? full_precision(bias) : Value();
   const Value full_weight = weight ? full_precision(weight) : Value();
   const Value full_x = full_precision(x);
@@ -136,14 +142,20 @@ Value Eager::softmax(Value x, int dim, std::optional<DType> dtype) {
 Value Eager::log_softmax(Value x, int dim) {
   return ops::log_softmax(std::move(x), dim, autocast_ ? std::optional(DType::kFloat32) : std::nullopt);
 }
-Value Eager::pow(Value x, double exponent) { return ops::pow(full_precision(x), exponent); }
+Value Eager::pow(Value x, double exponent) {
+  const Arguments held{&x};
+  return ops::pow(full_precision(x), exponent);
+}
 Value Eager::sum(Value x, int dim, bool keep_dims) {
   const bool widens = autocast_ && is_half(x.dtype());
   const std::optional<DType> dtype = widens ? std::optional(DType::kFloat32) : std::nullopt;
   const unsigned mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim);
   return ops::sum_mask(std::move(x), mask, keep_dims, dtype);
 }
-Value Eager::rsqrt(Value x) { return ops::unary(OpKind::kRsqrt, full_precision(x)); }
+Value Eager::rsqrt(Value x) {
+  const Arguments held{&x};
+  return ops::unary(OpKind::kRsqrt, full_precision(x));
+}
 
 Value Eager::cat(std::vector<Value> parts, int dim) {
   return ops::cat(std::move(parts), dim);  // on none of autocast's lists: it promotes by itself

@@ -53,9 +53,11 @@ void write_chunk(Eager& e, const Value& hidden, const Value& weight, const Value
   const std::vector<TensorId> touched{locals.logits.id(), locals.labels.id(), buffers.losses.id()};
   e.recorder().emit_effect(OpKind::kLigerCrossEntropy, touched);
   locals.logits_gradient = locals.logits;
-  if (hidden.requires_grad())
-    ops::copy_(ops::slice(buffers.hidden_gradient, 0, start, length),
-               e.matmul(locals.logits_gradient, weight));
+  if (hidden.requires_grad()) {
+    Value part = e.matmul(locals.logits_gradient, weight);
+    Value place = ops::slice(buffers.hidden_gradient, 0, start, length);
+    ops::copy_(std::move(place), std::move(part));
+  }
   if (buffers.weight_gradient) add_weight_gradient(e, buffers, locals);
 }
 

@@ -9,10 +9,14 @@ namespace {
 
 // find_packed_sequence_indices on positions that count up: no packed sequences are found.
 void look_for_packed_sequences(const Value& positions) {
-  Value dummy = ops::sub(ops::slice(positions, 1, 0, 1), ops::slice(positions, 1, 0, 1));
+  Value first = ops::slice(positions, 1, 0, 1);
+  Value again = ops::slice(positions, 1, 0, 1);
+  const Value dummy = ops::sub(std::move(first), std::move(again));
   Value joined = ops::cat({dummy, positions}, -1);
   const int64_t length = positions.size(1);
-  Value difference = ops::sub(ops::slice(joined, -1, 1, length), ops::slice(joined, -1, 0, length));
+  Value later = ops::slice(joined, -1, 1, length);
+  Value earlier = ops::slice(joined, -1, 0, length);
+  Value difference = ops::sub(std::move(later), std::move(earlier));
   joined.reset();
   Value packed = ops::cumsum(ops::compare(difference), -1, DType::kInt64);
   Value is_zero = ops::compare(ops::select(packed, 1, length - 1));

@@ -68,6 +68,7 @@ Value additive_mask(const Value& mask, DType dtype) {
 }
 
 Value scaled_dot_product_attention(Eager& e, const SdpaCall& call, Value q, Value k, Value v, Value mask) {
+  const Arguments held{&q, &k, &v, &mask};
   if (mask) mask = e.low_precision(std::move(mask));
   v = e.low_precision(std::move(v));
   k = e.low_precision(std::move(k));

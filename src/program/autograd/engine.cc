@@ -146,7 +146,11 @@ void Engine::unpack(NodeIndex index, BackwardCall& call) {
   if (frame && !graph_.frame(*frame).is_recomputed && !saved.empty()) player_.recompute(*frame);
   for (const Saved& s : saved) {
     Value& to = s.is_output ? call.saved_outputs[s.index] : call.saved_inputs[s.index];
-    to = frame ? std::move(graph_.frame(*frame).recomputed[s.slot]) : s.value;
+    // Not `?:`: whether that moves or copies here depends on the compiler.
+    if (frame)
+      to = std::move(graph_.frame(*frame).recomputed[s.slot]);
+    else
+      to = s.value;
   }
 }
 
