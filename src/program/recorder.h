@@ -163,8 +163,8 @@ class With {
   T saved_;
 };
 
-// Value parameters that a function doesn't pass on: lets go of them when the function returns. Without it that
-// moment is the compiler's choice, at the return or at the end of the caller's expression ([expr.call]).
+// Value parameters that a function doesn't pass on: lets go of them when the function returns. Without it
+// that moment is the compiler's choice, at the return or at the end of the caller's expression ([expr.call]).
 class Arguments {
  public:
   Arguments(std::initializer_list<Value*> values) : values_(values) {}

@@ -94,7 +94,8 @@ void nll_loss(BackwardCall& call) {
 }
 
 Saves keeps_for_attention(const Program&, const Op& op, uint32_t) {
-  return {.inputs = static_cast<uint16_t>((1U << op.input_count) - 1), .outputs = 15};
+  return {.inputs = static_cast<uint16_t>((1U << op.input_count) - 1),
+          .outputs = static_cast<uint16_t>((1U << op.output_count) - 1)};
 }
 
 // FlashAttention 2's own buffers in mha_bwd: softmax_d and dq_accum in fp32, and with grouped-query heads dk
