@@ -14,12 +14,12 @@ void add_indexing_rows(SetRow set);
 void add_network_rows(SetRow set);
 
 // Rules that several families use.
-inline Saves keeps_nothing(const Program&, const Op&, uint32_t) { return {}; }
-inline Saves keeps_output(const Program&, const Op&, uint32_t) { return {.outputs = 1}; }
-inline Saves keeps_input(const Program&, const Op&, uint32_t) { return {.inputs = 1}; }
+inline Saves keeps_nothing(const Program&, const Op&, const InputSet&) { return {}; }
+inline Saves keeps_output(const Program&, const Op&, const InputSet&) { return {.outputs = 1}; }
+inline Saves keeps_input(const Program&, const Op&, const InputSet&) { return {.inputs = 1}; }
 // Each of two operands is kept when the other wants a gradient.
-inline Saves keeps_other_operand(const Program&, const Op&, uint32_t needed) {
-  return {.inputs = static_cast<uint16_t>(((needed & 1U) << 1U) | ((needed & 2U) >> 1U))};
+inline Saves keeps_other_operand(const Program&, const Op&, const InputSet& needed) {
+  return {.inputs = static_cast<uint16_t>((needed.contains(0) ? 2U : 0U) | (needed.contains(1) ? 1U : 0U))};
 }
 inline void passes_on(BackwardCall& call) {
   for (size_t i = call.op.input_count; i-- > 0;)

@@ -6,6 +6,8 @@
 // order of the inputs' names, as the code generator sorts them), torch/csrc/autograd/FunctionsManual.cpp.
 #pragma once
 
+#include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <vector>
 
@@ -13,20 +15,43 @@
 
 namespace plimsoll {
 
-// Bit i: input i, output i is kept for the backward. What stands behind the last bit is never kept.
+// Some of an op's inputs. A join of the parts of a model may have hundreds of them.
+class InputSet {
+ public:
+  void add(size_t i) {
+    if (i < kFirst) {
+      first_ |= uint64_t{1} << i;
+    } else {
+      rest_.resize(std::max(rest_.size(), i - kFirst + 1));
+      rest_[i - kFirst] = true;
+    }
+  }
+  bool contains(size_t i) const {
+    return i < kFirst ? (first_ >> i) & 1U : i - kFirst < rest_.size() && rest_[i - kFirst];
+  }
+  bool is_empty() const { return first_ == 0 && rest_.empty(); }
+
+ private:
+  static constexpr size_t kFirst = 64;
+  uint64_t first_ = 0;      // bit i: input i
+  std::vector<bool> rest_;  // the inputs behind
+};
+
+// Bit i: input i, output i is kept for the backward. Ops that keep something have few tensors; of those with
+// any number of them (cat, stack, split, unbind) nothing is kept.
 struct Saves {
+  static constexpr uint32_t kMost = 16;
   uint16_t inputs = 0;
   uint16_t outputs = 0;
 
-  bool keeps_input(uint32_t i) const { return i < 16 && (inputs >> i) & 1U; }
-  bool keeps_output(uint32_t i) const { return i < 16 && (outputs >> i) & 1U; }
+  // The mask of the first `count` tensors. REQUIRES at most kMost.
+  static uint16_t first(uint32_t count) {
+    assert(count <= kMost && "an op keeps more tensors than the mask has bits");
+    return static_cast<uint16_t>((uint32_t{1} << count) - 1);
+  }
+  bool keeps_input(uint32_t i) const { return i < kMost && (inputs >> i) & 1U; }
+  bool keeps_output(uint32_t i) const { return i < kMost && (outputs >> i) & 1U; }
 };
-
-// Which inputs want a gradient is a bit mask, so ops that carry gradients have at most so many inputs.
-inline constexpr uint32_t kMaxDifferentiableInputs = 32;
-inline bool is_needed(uint32_t needed, size_t i) {
-  return i < kMaxDifferentiableInputs && (needed >> i) & 1U;
-}
 
 // What a backward rule sees: the forward op, the gradients of its outputs, and what was kept.
 class BackwardCall {
@@ -48,9 +73,9 @@ class BackwardCall {
   const T& attributes() const {
     return std::get<T>(forward.attributes_of(op));
   }
-  bool needs(size_t i) const { return i < op.input_count && is_needed(needed, i); }
+  bool needs(size_t i) const { return needed.contains(i); }
 
-  uint32_t needed = 0;  // bit i: input i wants a gradient
+  InputSet needed;  // which want a gradient
   std::vector<Value> saved_inputs, saved_outputs;
 
  private:
@@ -60,7 +85,7 @@ class BackwardCall {
   std::vector<Value> results;  // gradients of the inputs; undefined ones are none
 };
 
-using SaveRule = Saves (*)(const Program& forward, const Op& op, uint32_t needed);
+using SaveRule = Saves (*)(const Program& forward, const Op& op, const InputSet& needed);
 using BackwardRule = void (*)(BackwardCall& call);
 
 struct OpRow {
@@ -68,6 +93,10 @@ struct OpRow {
   SaveRule saves = nullptr;  // nullptr: keeps nothing
   BackwardRule backward = nullptr;
   uint16_t outputs_for_gradient = 0;  // bit i: output i is empty where no gradient is wanted
+
+  bool is_for_gradient(size_t output) const {
+    return output < Saves::kMost && (outputs_for_gradient >> output) & 1U;
+  }
 };
 
 const OpRow& op_row(OpKind kind);

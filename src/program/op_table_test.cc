@@ -77,6 +77,9 @@ std::vector<Example> view_examples() {
          return ops::view_as_complex(x);
        })},
       {OpKind::kCat, {wants({2, 3}), wants({2, 5})}, [](Inputs& in) { return ops::cat(std::move(in), 1); }},
+      {OpKind::kCat,  // as of the heads of a model that norms each apart
+       std::vector<TensorInfo>(100, wants({2, 3})),
+       [](Inputs& in) { return ops::cat(std::move(in), 1); }},
       {OpKind::kStack,
        {wants({2, 3}), wants({2, 3})},
        [](Inputs& in) { return ops::stack(std::move(in), 1); }},
@@ -290,13 +293,13 @@ TEST(OpTable, KeepsWhatTheFormulasName) {
     const Program forward = forward_of(example);
     const Op* const op = op_of(forward, example.kind);
     ASSERT_NE(op, nullptr) << name_of(example.kind);
-    uint32_t needed = 0;
+    InputSet needed;
     for (uint32_t i = 0; i < op->input_count; ++i)
-      if (forward.tensor(forward.inputs(*op)[i]).requires_grad) needed |= 1U << i;
+      if (forward.tensor(forward.inputs(*op)[i]).requires_grad) needed.add(i);
     const OpRow& row = op_row(example.kind);
     const Saves saves = row.saves ? row.saves(forward, *op, needed) : Saves{};
     std::set<uint32_t> inputs, outputs;
-    for (uint32_t i = 0; i < 16; ++i) {
+    for (uint32_t i = 0; i < Saves::kMost; ++i) {
       if (saves.keeps_input(i)) inputs.insert(i);
       if (saves.keeps_output(i)) outputs.insert(i);
     }

@@ -206,15 +206,14 @@ void Recorder::replay(const Program& source, const Op& op, std::span<const Tenso
                       std::vector<Value>& outputs) {
   const uint32_t id = begin_op(op.kind, inputs, source.attributes_of(op));
   program_.ops[id].workspace = op.workspace;
-  const OpClass op_class = class_of(op.kind);
-  const bool shares = op_class == OpClass::kView || op_class == OpClass::kInPlace;
+  const bool shares = shares_input_storage(op.kind);
   const bool wants_gradient = is_grad_enabled && std::ranges::any_of(inputs, [&](TensorId t) {
                                 return program_.tensors[t.value].requires_grad;
                               });
-  const unsigned emptied = wants_gradient ? 0U : op_row(op.kind).outputs_for_gradient;
+  const OpRow& row = op_row(op.kind);
   for (size_t k = 0; k < op.output_count; ++k) {
     TensorInfo model = source.tensor(source.outputs(op)[k]);
-    if ((emptied >> k) & 1U) model.layout.sizes[static_cast<size_t>(model.layout.rank - 1)] = 0;
+    if (!wants_gradient && row.is_for_gradient(k)) model.layout.sizes[static_cast<size_t>(model.layout.rank - 1)] = 0;
     const bool requires_grad = is_grad_enabled && model.requires_grad;
     StorageId storage;
     if (shares) {

@@ -6,7 +6,7 @@
 namespace plimsoll {
 namespace {
 
-Saves keeps_index(const Program&, const Op&, uint32_t) { return {.inputs = 2}; }
+Saves keeps_index(const Program&, const Op&, const InputSet&) { return {.inputs = 2}; }
 
 void embedding(BackwardCall& call) {
   Value gradient = call.gradient();
@@ -38,8 +38,8 @@ void scatter_in_place(BackwardCall& call) {
   if (call.needs(2)) call.results[2] = ops::gather(call.gradient(), dim, call.input(1));
 }
 
-Saves keeps_indices(const Program&, const Op& op, uint32_t) {
-  return {.inputs = static_cast<uint16_t>(((1U << op.input_count) - 1) & ~1U)};
+Saves keeps_indices(const Program&, const Op& op, const InputSet&) {
+  return {.inputs = static_cast<uint16_t>(Saves::first(op.input_count) & ~1U)};
 }
 void index(BackwardCall& call) {
   Value zeros = zeros_like_input(call, call.input_info(0).dtype);
@@ -50,7 +50,7 @@ void index(BackwardCall& call) {
 }
 
 // topk, sort and max of a dim: the gradient of the values, scattered to where they came from.
-Saves keeps_chosen(const Program&, const Op&, uint32_t) { return {.outputs = 2}; }
+Saves keeps_chosen(const Program&, const Op&, const InputSet&) { return {.outputs = 2}; }
 void chosen(BackwardCall& call) {
   const uint32_t mask = call.attributes<DimAttr>().mask;
   const bool drops_dim = call.output_info(0).layout.rank < call.input_info(0).layout.rank;

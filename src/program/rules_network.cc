@@ -26,8 +26,8 @@ void mm(BackwardCall& call) {
 }
 
 // Inputs of addmm and baddbmm: addend, left, right.
-Saves keeps_factors(const Program&, const Op&, uint32_t needed) {
-  return {.inputs = static_cast<uint16_t>(((needed & 2U) << 1U) | ((needed & 4U) >> 1U))};
+Saves keeps_factors(const Program&, const Op&, const InputSet& needed) {
+  return {.inputs = static_cast<uint16_t>((needed.contains(1) ? 4U : 0U) | (needed.contains(2) ? 2U : 0U))};
 }
 void addmm(BackwardCall& call) {
   if (call.needs(1))
@@ -49,7 +49,7 @@ void baddbmm(BackwardCall& call) {
 }
 
 // _grouped_mm: each operand is kept when the other wants a gradient, the groups' ends always.
-Saves keeps_for_grouped_mm(const Program& program, const Op& op, uint32_t needed) {
+Saves keeps_for_grouped_mm(const Program& program, const Op& op, const InputSet& needed) {
   Saves saves = keeps_other_operand(program, op, needed);
   saves.inputs |= 4U;
   return saves;
@@ -70,8 +70,8 @@ void grouped_mm(BackwardCall& call) {
   }
 }
 
-Saves keeps_for_layer_norm(const Program&, const Op& op, uint32_t) {
-  return {.inputs = static_cast<uint16_t>((1U << op.input_count) - 1), .outputs = 6};
+Saves keeps_for_layer_norm(const Program&, const Op& op, const InputSet&) {
+  return {.inputs = Saves::first(op.input_count), .outputs = 6};
 }
 void layer_norm(BackwardCall& call) {
   Value gradient = call.gradient(), input = call.input(0), mean = call.output(1), deviation = call.output(2);
@@ -86,16 +86,15 @@ void layer_norm(BackwardCall& call) {
     if (call.needs(i)) call.results[i] = std::move(made[next++]);
 }
 
-Saves keeps_for_nll(const Program&, const Op&, uint32_t) { return {.inputs = 3, .outputs = 2}; }
+Saves keeps_for_nll(const Program&, const Op&, const InputSet&) { return {.inputs = 3, .outputs = 2}; }
 void nll_loss(BackwardCall& call) {
   Value gradient = call.gradient(), input = call.input(0), target = call.input(1), weight = call.output(1);
   call.results[0] = call.recorder.emit(OpKind::kNllLossBackward, {&gradient, &input, &target, &weight},
                                        {Layout::contiguous(input.layout().shape()), input.dtype()});
 }
 
-Saves keeps_for_attention(const Program&, const Op& op, uint32_t) {
-  return {.inputs = static_cast<uint16_t>((1U << op.input_count) - 1),
-          .outputs = static_cast<uint16_t>((1U << op.output_count) - 1)};
+Saves keeps_for_attention(const Program&, const Op& op, const InputSet&) {
+  return {.inputs = Saves::first(op.input_count), .outputs = Saves::first(op.output_count)};
 }
 
 // FlashAttention 2's own buffers in mha_bwd: softmax_d and dq_accum in fp32, and with grouped-query heads dk
@@ -145,8 +144,8 @@ void cudnn_attention(BackwardCall& call) { attention(call, OpKind::kCudnnAttenti
 
 // Liger's function has both gradients when its forward ends: inputs are the loss, what it was computed from,
 // and these.
-Saves keeps_ready_gradients(const Program&, const Op& op, uint32_t) {
-  return {.inputs = static_cast<uint16_t>(((1U << op.input_count) - 1) & ~7U)};
+Saves keeps_ready_gradients(const Program&, const Op& op, const InputSet&) {
+  return {.inputs = static_cast<uint16_t>(Saves::first(op.input_count) & ~7U)};
 }
 void fused_linear_cross_entropy(BackwardCall& call) {
   const Value one = ops::scalar_tensor(call.recorder, call.gradient().dtype());

@@ -45,8 +45,8 @@ void scale(BackwardCall& call) {
 }
 void mul_scalar(BackwardCall& call) { call.results[0] = ops::mul(call.gradient(), scalar_of(call)); }
 
-Saves keeps_for_div(const Program&, const Op&, uint32_t needed) {
-  return {.inputs = static_cast<uint16_t>(2U | ((needed & 2U) ? 1U : 0U))};
+Saves keeps_for_div(const Program&, const Op&, const InputSet& needed) {
+  return {.inputs = static_cast<uint16_t>(2U | (needed.contains(1) ? 1U : 0U))};
 }
 void div_by(BackwardCall& call, size_t self) {
   if (call.needs(1)) {  // -grad * ((self / other) / other)
@@ -60,8 +60,8 @@ void div_by(BackwardCall& call, size_t self) {
 void div(BackwardCall& call) { div_by(call, 0); }
 
 // Inputs: self, other, and self as it was where other wants a gradient.
-Saves keeps_for_div_in_place(const Program&, const Op&, uint32_t needed) {
-  return {.inputs = static_cast<uint16_t>(2U | ((needed & 2U) ? 4U : 0U))};
+Saves keeps_for_div_in_place(const Program&, const Op&, const InputSet& needed) {
+  return {.inputs = static_cast<uint16_t>(2U | (needed.contains(1) ? 4U : 0U))};
 }
 void div_in_place(BackwardCall& call) { div_by(call, 2); }
 void div_scalar(BackwardCall& call) { call.results[0] = ops::div(call.gradient(), scalar_of(call)); }
@@ -97,7 +97,7 @@ void from_output(BackwardCall& call) {
   call.results[0] = binary(kKind, call.gradient(), call.output(0));
 }
 
-Saves keeps_condition(const Program&, const Op&, uint32_t) { return {.inputs = 1}; }
+Saves keeps_condition(const Program&, const Op&, const InputSet&) { return {.inputs = 1}; }
 void where(BackwardCall& call) {  // inputs: condition, self, other
   const auto masked = [&](bool selects) {
     Value zero = ops::scalar_tensor(call.recorder, call.gradient().dtype());
@@ -108,7 +108,7 @@ void where(BackwardCall& call) {  // inputs: condition, self, other
   if (call.needs(1)) call.results[1] = masked(true);
 }
 
-Saves keeps_mask(const Program&, const Op&, uint32_t) { return {.inputs = 2}; }
+Saves keeps_mask(const Program&, const Op&, const InputSet&) { return {.inputs = 2}; }
 void masked_fill(BackwardCall& call) { call.results[0] = ops::masked_fill(call.gradient(), call.input(1)); }
 
 // where(self >= min && self <= max, grad, 0)
@@ -126,7 +126,7 @@ void clamp_between(BackwardCall& call) { clamp(call, 2); }
 
 void mul_in_place(BackwardCall& call) { mul_scalar(call); }
 
-Saves keeps_dropout_mask(const Program&, const Op&, uint32_t) { return {.outputs = 2}; }
+Saves keeps_dropout_mask(const Program&, const Op&, const InputSet&) { return {.outputs = 2}; }
 void dropout(BackwardCall& call) {
   Value gradient = call.gradient();
   Value mask = call.output(1);
@@ -135,7 +135,7 @@ void dropout(BackwardCall& call) {
 
 // bloom_gelu_back: tanh_out = tanh(0.79788456 * x * (1 + 0.044715 * x * x));
 // ff = 0.5 * x * ((1 - tanh_out * tanh_out) * (0.79788456 + 0.1070322243 * x * x)) + 0.5 * (1 + tanh_out)
-Saves keeps_function_input(const Program&, const Op&, uint32_t) { return {.inputs = 2}; }
+Saves keeps_function_input(const Program&, const Op&, const InputSet&) { return {.inputs = 2}; }
 void gelu_function(BackwardCall& call) {
   const Value x = call.input(1);
   Value scaled = ops::mul(x, 0.79788456);

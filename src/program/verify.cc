@@ -167,20 +167,11 @@ class ForwardCheck {
   std::string check_op(const Op& op) {
     if (std::string problem = problem_of_reading(p_.inputs(op)); !problem.empty()) return problem;
     if (!shares_storage(p_, op)) return "a result doesn't share its input's storage";
-    if (op_row(op.kind).is_differentiable && has_late_gradient(op))
-      return fmt::format("an input behind the first {} wants a gradient", kMaxDifferentiableInputs);
     for (TensorId t : p_.outputs(op)) {
       if (state_[t.value] != State::kUnmade) return fmt::format("%{} is made a second time", t.value);
       state_[t.value] = State::kLive;
     }
     return {};
-  }
-
-  bool has_late_gradient(const Op& op) const {
-    const std::span<const TensorId> inputs = p_.inputs(op);
-    for (size_t i = kMaxDifferentiableInputs; i < inputs.size(); ++i)
-      if (p_.tensor(inputs[i]).requires_grad) return true;
-    return false;
   }
 
   std::string check_drop(uint32_t tensor) {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "program/recorder.h"
+#include "program/op_table.h"
 
 namespace plimsoll::autograd {
 
@@ -39,7 +39,7 @@ struct Node {
   const Op* op = nullptr;
   uint64_t sequence = 0;
   uint32_t references = 0;                // tensors whose gradient function it is, and nodes that lead to it
-  uint32_t needed = 0;                    // kOp: bit i is input i
+  InputSet needed;                        // kOp: inputs that want a gradient
   std::vector<std::optional<Edge>> next;  // one per input
   uint32_t output_count = 0;              // and so many gradients come
   std::vector<Saved> saved;

@@ -123,8 +123,8 @@ void Player::play_op(uint32_t statement, const Op& op) {
     locals_[f_.outputs(op)[0].value] = *cached;
     return;
   }
-  const uint32_t needed = needed_inputs(op);
-  const bool makes_node = needed != 0 && has_gradient_output(op);
+  const InputSet needed = needed_inputs(op);
+  const bool makes_node = !needed.is_empty() && has_gradient_output(op);
   std::optional<NodeIndex> node;
   if (makes_node) node = make_node(op, needed);
   execute(statement, op);
@@ -146,14 +146,12 @@ void Player::keep_outputs(const Op& op) {
   outputs_.clear();
 }
 
-uint32_t Player::needed_inputs(const Op& op) const {
-  if (!r_.is_grad_enabled || !op_row(op.kind).is_differentiable) return 0;
-  uint32_t needed = 0;
+InputSet Player::needed_inputs(const Op& op) const {
+  InputSet needed;
+  if (!r_.is_grad_enabled || !op_row(op.kind).is_differentiable) return needed;
   for (size_t i = 0; i < input_ids_.size(); ++i) {
     const TensorInfo& info = r_.info(input_ids_[i]);
-    if (!info.requires_grad || !is_floating(info.dtype)) continue;
-    assert(i < kMaxDifferentiableInputs && "an op with too many inputs to differentiate");
-    needed |= 1U << i;
+    if (info.requires_grad && is_floating(info.dtype)) needed.add(i);
   }
   return needed;
 }
@@ -164,10 +162,10 @@ bool Player::has_gradient_output(const Op& op) const {
   return false;
 }
 
-NodeIndex Player::make_node(const Op& op, uint32_t needed) {
+NodeIndex Player::make_node(const Op& op, const InputSet& needed) {
   const NodeIndex index = graph_.new_node({.kind = NodeKind::kOp, .op = &op, .needed = needed});
   for (size_t i = 0; i < input_ids_.size(); ++i)
-    graph_.add_edge(index, is_needed(needed, i) ? graph_.edge_to(input_ids_[i]) : std::nullopt);
+    graph_.add_edge(index, needed.contains(i) ? graph_.edge_to(input_ids_[i]) : std::nullopt);
   const Saves saves = saves_of(op, needed);
   for (uint32_t i = 0; i < op.input_count; ++i)
     if (saves.keeps_input(i)) graph_.save(index, false, i, r_.value(input_ids_[i]), current_frame_);
@@ -183,7 +181,7 @@ void Player::finish_node(NodeIndex index, const Op& op) {
   }
 }
 
-Saves Player::saves_of(const Op& op, uint32_t needed) const {
+Saves Player::saves_of(const Op& op, const InputSet& needed) const {
   const OpRow& row = op_row(op.kind);
   return row.saves ? row.saves(f_, op, needed) : Saves{};
 }

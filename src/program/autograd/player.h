@@ -49,11 +49,11 @@ class Player {
   void gather_inputs(const Op& op);
   Value* cast_of_leaf(const Op& op);  // where the cast that `op` is would be cached; nullptr: nowhere
   void keep_outputs(const Op& op);
-  uint32_t needed_inputs(const Op& op) const;
+  InputSet needed_inputs(const Op& op) const;
   bool has_gradient_output(const Op& op) const;
-  NodeIndex make_node(const Op& op, uint32_t needed);
+  NodeIndex make_node(const Op& op, const InputSet& needed);
   void finish_node(NodeIndex index, const Op& op);
-  Saves saves_of(const Op& op, uint32_t needed) const;
+  Saves saves_of(const Op& op, const InputSet& needed) const;
   void leave_out_log_sum_exp();
   void execute(uint32_t statement, const Op& op);
 

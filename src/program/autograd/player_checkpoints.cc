@@ -73,8 +73,8 @@ uint32_t Player::replay_statement(uint32_t i, FrameIndex index, uint32_t slot) {
   Frame& frame = graph_.frame(index);
   const Op& op = f_.ops[s.index];
   gather_inputs(op);
-  const uint32_t needed = needed_inputs(op);
-  const bool makes_node = needed != 0 && has_gradient_output(op);
+  const InputSet needed = needed_inputs(op);
+  const bool makes_node = !needed.is_empty() && has_gradient_output(op);
   const Saves saves = makes_node ? saves_of(op, needed) : Saves{};
   const auto fill = [&](const Value& value) {
     if (frame.is_slot_wanted[slot]) frame.recomputed[slot] = value;
