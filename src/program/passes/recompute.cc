@@ -13,14 +13,13 @@ Result<std::vector<OpKind>> kept_kinds(const std::vector<std::string>& names) {
                                  OpKind::kCudnnAttention, OpKind::kFlashAttentionPackage});
       continue;
     }
-    std::optional<OpKind> found;
-    for (OpKind kind : all_op_kinds())
-      if (aten_name_of(kind).starts_with("aten::" + name + ".")) found = kind;
-    if (!found)
+    const size_t before = kinds.size();
+    for (OpKind kind : all_op_kinds())  // every overload
+      if (aten_name_of(kind).starts_with("aten::" + name + ".")) kinds.push_back(kind);
+    if (kinds.size() == before)
       return fail({.position = {.key = "recompute.kept_ops"},
                    .message = fmt::format("unknown op \"{}\"", name),
                    .expected = "the name of an ATen op without overload, such as mm, or sdpa"});
-    kinds.push_back(*found);
   }
   return kinds;
 }
