@@ -5,11 +5,11 @@
 #include <bit>
 #include <cstdint>
 
-#include "base/units.h"
+#include "base/block.h"
 
 namespace plimsoll {
 
-inline constexpr uint64_t kMinBlock = 512;                  // every block is a multiple of it
+inline constexpr auto kMinBlock = static_cast<uint64_t>(kAllocationBlock.value);
 inline constexpr uint64_t kSmallLimit = uint64_t{1} << 20;  // largest request of the small pool
 inline constexpr uint64_t kSmallSegment = uint64_t{2} << 20;
 inline constexpr uint64_t kLargeSegment = uint64_t{20} << 20;  // default; the setting large_segment_size_mb

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/block.h"
 #include "estimate/host_use.h"
 
 namespace plimsoll {
@@ -102,7 +103,7 @@ PhaseEstimate save_phase(const Program& program, const MemoryTimeline& timeline,
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     const Storage& storage = program.storage(timeline.events[i].storage);
     if (storage.tier != Tier::kGpu) continue;
-    const Bytes bytes = round_up(storage.bytes, Bytes{512});
+    const Bytes bytes = round_to_block(storage.bytes);
     save.use.categories[static_cast<size_t>(shown[i])] +=
         timeline.events[i].is_alloc ? bytes : Bytes{0} - bytes;
   }

@@ -60,11 +60,10 @@ void judge_risks(const Estimate& e, Verdict& verdict) {
     verdict.reasons.push_back(std::move(text));
   };
   if (verdict.alloc_retries > 0)
-    risk(fmt::format(
+    return risk(fmt::format(
         "fragmentation: the allocator has to give cached segments back {} time{} to go on, which stalls "
         "the GPU; without a limit it would reserve {}",
         verdict.alloc_retries, verdict.alloc_retries == 1 ? "" : "s", to_gib_text(e.reserved_without_limit)));
-  if (verdict.alloc_retries > 0) return;
   const Bytes slack = peak.reserved - peak.live;
   if (headroom < slack)
     risk(fmt::format(

@@ -9,6 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/block.h"
+
 namespace plimsoll {
 namespace {
 
@@ -96,7 +98,7 @@ std::vector<HolderGroup> holders_at(const EstimateRun& run, size_t event) {
         groups[{.pattern = path.pattern,
                 .category = run.shown[live.born_event],
                 .op = run.program.op(live.born_op).kind,
-                .bytes = round_up(storage.bytes, Bytes{512}).value,
+                .bytes = round_to_block(storage.bytes).value,
                 .born = run.timeline.phases[live.born_phase].phase,
                 .dies = death ? run.timeline.phases[run.timeline.events[*death].phase].phase : "never"}];
     ++members.count;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/block.h"
+
 namespace plimsoll {
 namespace {
 
@@ -29,7 +31,7 @@ Levels levels_of(const EstimateRun& run, uint32_t first, uint32_t last) {
     while (phase < e.phase) begin_phase(++phase);
     const Storage& storage = run.program.storage(e.storage);
     if (storage.tier != Tier::kGpu) continue;
-    const int64_t bytes = round_up(storage.bytes, Bytes{512}).value;
+    const int64_t bytes = round_to_block(storage.bytes).value;
     now += e.is_alloc ? bytes : -bytes;
     levels.live.push_back(now);
   }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include "base/block.h"
+
 namespace plimsoll {
 namespace {
 
@@ -82,7 +84,7 @@ void write_event_trace(std::ostream& out, const Program& program, const MemoryTi
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     const MemoryEvent& e = timeline.events[i];
     const Bytes bytes = program.storage(e.storage).bytes;
-    const Bytes rounded = round_up(bytes, Bytes{512});
+    const Bytes rounded = round_to_block(bytes);
     total += e.is_alloc ? rounded : Bytes{0} - rounded;
     const Op& op = program.op(e.op);
     fmt::print(out, "{},{},{},{},{},{},{},{},{},{}\n", i, timeline.phases[e.phase].phase,

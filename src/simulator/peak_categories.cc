@@ -1,5 +1,7 @@
 #include "simulator/peak_categories.h"
 
+#include "base/block.h"
+
 namespace plimsoll {
 namespace {
 
@@ -41,7 +43,7 @@ std::vector<CategoryBytes> categories_at_peaks(const Program& program, const Mem
     for (; event < timeline.events.size() && timeline.events[event].phase == p; ++event) {
       const Storage& storage = program.storage(timeline.events[event].storage);
       if (storage.tier != Tier::kGpu) continue;
-      const Bytes bytes = round_up(storage.bytes, Bytes{512});
+      const Bytes bytes = round_to_block(storage.bytes);
       Bytes& of_category = now[static_cast<size_t>(shown[event])];
       of_category += timeline.events[event].is_alloc ? bytes : Bytes{0} - bytes;
       if (timeline.phases[p].peak_event == event) at_peaks[p] = now;

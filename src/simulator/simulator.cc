@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/block.h"
+
 namespace plimsoll {
 namespace {
-
-constexpr Bytes kBlock{512};
 
 // Products that go through cuBLAS; grouped ones have kernels of their own.
 bool calls_cublas(OpKind kind) {
@@ -28,7 +28,7 @@ class Player {
   MemoryTimeline run() {
     if (options_.keeps_events) timeline_.events.reserve(p_.storages.size() * 2);
     for (const PhaseStep& step : p_.schedule) {
-      if (timeline_.phases.empty() || phase().phase != step.phase) begin_phase(step.phase);
+      begin_phase(step.phase);
       const Section& section = p_.sections[step.section];
       for (uint32_t i = section.first_statement; i < section.last_statement && !timeline_.oom; ++i)
         play_observed(p_.statements[i]);
@@ -100,7 +100,7 @@ class Player {
     const Allocation block = heap_.alloc(storage.bytes, static_cast<HeapStream>(stream));
     if (!block) return fail(block.error(), id);
     blocks_[id.value] = *block;
-    live_ += round_up(storage.bytes, kBlock);
+    live_ += round_to_block(storage.bytes);
     if (live_ <= phase().live_peak) return;
     phase().live_peak = live_;
     phase().peak_op = op_;
@@ -117,7 +117,7 @@ class Player {
       return;
     }
     heap_.free(blocks_[id.value]);
-    live_ -= round_up(p_.storage(id).bytes, kBlock);
+    live_ -= round_to_block(p_.storage(id).bytes);
   }
 
   void take_workspace(const Op& op) {
@@ -132,7 +132,7 @@ class Player {
     if (!with_workspace_.emplace(is_backward_, stream).second) return;
     const Allocation block = heap_.alloc(options_.library_workspace, static_cast<HeapStream>(stream));
     if (!block) return fail(block.error());
-    library_workspace_ += round_up(options_.library_workspace, kBlock);
+    library_workspace_ += round_to_block(options_.library_workspace);
   }
 
   void fail(const OutOfMemory& details, std::optional<StorageId> storage = std::nullopt) {

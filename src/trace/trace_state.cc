@@ -4,10 +4,11 @@
 #include <map>
 #include <ranges>
 
+#include "base/block.h"
+
 namespace plimsoll {
 namespace {
 
-constexpr int64_t kBlockMultiple = 512;
 constexpr int64_t kLargestSlack = int64_t{1} << 20;  // of a block in the large pool
 
 class Undo {
@@ -40,7 +41,7 @@ class Undo {
         break;
       case AllocationAction::kFreeCompleted:
         live_[event.address] = {.address = event.address,
-                                .bytes = round_up(event.bytes, Bytes{kBlockMultiple}),
+                                .bytes = round_to_block(event.bytes),
                                 .requested = event.bytes,
                                 .state = BlockState::kPendingFree,
                                 .stack = event.stack};

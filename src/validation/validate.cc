@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "allocator/lower_bound_heap.h"
+#include "base/block.h"
 #include "base/data_dir.h"
 #include "frameworks/pytorch/training.h"
 #include "importers/hf_config/hf_config.h"
@@ -72,7 +73,7 @@ std::map<std::string, int64_t> categories_after(const Program& program, const Me
   for (size_t i = 0; i <= event && i < timeline.events.size(); ++i) {
     const Storage& storage = program.storage(timeline.events[i].storage);
     if (storage.tier != Tier::kGpu) continue;
-    const int64_t rounded = round_up(storage.bytes, Bytes{512}).value;
+    const int64_t rounded = round_to_block(storage.bytes).value;
     bytes[std::string(names[i])] += timeline.events[i].is_alloc ? rounded : -rounded;
   }
   return bytes;

@@ -8,7 +8,7 @@ namespace plimsoll::pytorch {
 namespace {
 
 constexpr int64_t kSmallestQuantised = 4096;  // elements
-constexpr int64_t kBlock = 256;               // elements a scale
+constexpr int64_t kElementsPerScale = 256;
 constexpr int64_t kMapValues = 256;
 
 class Adam8bit : public OptimizerRecipe {
@@ -35,7 +35,8 @@ class Adam8bit : public OptimizerRecipe {
     if (maps_.empty())
       for (int moment = 0; moment < 2; ++moment) maps_.push_back(state_vector(kMapValues));
     for (int moment = 0; moment < 2; ++moment) states_.push_back(zeros_state(parameter, DType::kUInt8));
-    for (int moment = 0; moment < 2; ++moment) states_.push_back(state_vector(divide_up(elements, kBlock)));
+    for (int moment = 0; moment < 2; ++moment)
+      states_.push_back(state_vector(divide_up(elements, kElementsPerScale)));
   }
 
   Value state_vector(int64_t elements) { return ops::zeros(r_, {elements}, DType::kFloat32); }

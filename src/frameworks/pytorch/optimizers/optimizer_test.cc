@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/block.h"
 #include "program/ops.h"
 
 namespace plimsoll::pytorch {
@@ -67,7 +68,7 @@ class Steps {
   }
   int64_t rounded(StorageId id) const {
     const Storage& storage = program_.storage(id);
-    return storage.category == Category::kOptimizerState ? 0 : round_up(storage.bytes, Bytes{512}).value;
+    return storage.category == Category::kOptimizerState ? 0 : round_to_block(storage.bytes).value;
   }
 
   DType dtype_;
