@@ -1,17 +1,19 @@
 // The rows of the op table, by family of ops. See op_table.h.
 #pragma once
 
+#include <functional>
+
 #include "program/op_table.h"
 
 namespace plimsoll {
 
-using SetRow = void (*)(OpKind kind, OpRow row);
+using SetRow = std::function<void(OpKind kind, OpRow row)>;
 
-void add_view_rows(SetRow set);
-void add_pointwise_rows(SetRow set);
-void add_reduction_rows(SetRow set);
-void add_indexing_rows(SetRow set);
-void add_network_rows(SetRow set);
+void add_view_rows(const SetRow& set);
+void add_pointwise_rows(const SetRow& set);
+void add_reduction_rows(const SetRow& set);
+void add_indexing_rows(const SetRow& set);
+void add_network_rows(const SetRow& set);
 
 // Rules that several families use.
 inline Saves keeps_nothing(const Program&, const Op&, const InputSet&) { return {}; }

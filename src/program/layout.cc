@@ -133,7 +133,7 @@ Layout Layout::selected(int dim) const {
 Layout Layout::sliced(int dim, int64_t length, int64_t step) const {
   Layout result = *this;
   result.sizes[at(dim, rank)] = length;
-  result.strides[at(dim, rank)] *= step;
+  result.strides[at(dim, rank)] = saturating_multiply(strides[at(dim, rank)], step);
   return result;
 }
 
@@ -172,14 +172,14 @@ std::optional<Layout> Layout::viewed(std::span<const int64_t> target) const {
   int64_t chunk_base_stride = rank > 0 ? strides[static_cast<size_t>(rank - 1)] : 1;
   int64_t tensor_numel = 1, view_numel = 1;
   for (int tensor_dim = rank - 1; tensor_dim >= 0; --tensor_dim) {
-    tensor_numel *= sizes[static_cast<size_t>(tensor_dim)];
-    const bool ends_chunk =
-        tensor_dim == 0 || (sizes[static_cast<size_t>(tensor_dim - 1)] != 1 &&
-                            strides[static_cast<size_t>(tensor_dim - 1)] != tensor_numel * chunk_base_stride);
+    tensor_numel = saturating_multiply(tensor_numel, sizes[static_cast<size_t>(tensor_dim)]);
+    const bool ends_chunk = tensor_dim == 0 || (sizes[static_cast<size_t>(tensor_dim - 1)] != 1 &&
+                                                strides[static_cast<size_t>(tensor_dim - 1)] !=
+                                                    saturating_multiply(tensor_numel, chunk_base_stride));
     if (!ends_chunk) continue;
     while (view_dim >= 0 && (view_numel < tensor_numel || result.sizes[static_cast<size_t>(view_dim)] == 1)) {
-      result.strides[static_cast<size_t>(view_dim)] = view_numel * chunk_base_stride;
-      view_numel *= result.sizes[static_cast<size_t>(view_dim)];
+      result.strides[static_cast<size_t>(view_dim)] = saturating_multiply(view_numel, chunk_base_stride);
+      view_numel = saturating_multiply(view_numel, result.sizes[static_cast<size_t>(view_dim)]);
       --view_dim;
     }
     if (view_numel != tensor_numel) return std::nullopt;
@@ -231,19 +231,8 @@ int compare_dims(std::span<const Operand> operands, const Layout& result, int a,
   return 0;
 }
 
-}  // namespace
-
-Layout pointwise_layout(std::span<const Layout* const> operands) {
-  Layout result = *operands[0];
-  bool same_shape = true, all_contiguous = true, same_strides = true;
-  for (const Layout* operand : operands.subspan(1)) {
-    same_shape = same_shape && operand->has_shape_of(*operands[0]);
-    same_strides = same_strides && operand->strides == operands[0]->strides;
-  }
-  for (const Layout* operand : operands) all_contiguous = all_contiguous && operand->is_contiguous();
-  if (same_shape && all_contiguous) return Layout::contiguous(operands[0]->shape());
-  if (same_shape && same_strides && operands[0]->is_dense()) return *operands[0];
-
+// Broadcast sizes, contiguous.
+Layout broadcast(std::span<const Layout* const> operands) {
   int rank = 0;
   for (const Layout* operand : operands) rank = std::max<int>(rank, operand->rank);
   std::array<int64_t, kMaxRank> sizes{};
@@ -253,37 +242,59 @@ Layout pointwise_layout(std::span<const Layout* const> operands) {
       int64_t& size = sizes[static_cast<size_t>(i + rank - operand->rank)];
       if (size == 1) size = operand->sizes[static_cast<size_t>(i)];
     }
-  result = Layout::contiguous({sizes.data(), static_cast<size_t>(rank)});
-  if (all_contiguous && same_shape) return result;
+  return Layout::contiguous({sizes.data(), static_cast<size_t>(rank)});
+}
 
-  std::array<Operand, 8> strides{};
-  assert(operands.size() <= strides.size());
-  for (size_t k = 0; k < operands.size(); ++k) {
-    const Layout& operand = *operands[k];
-    for (int i = 0; i < operand.rank; ++i) {
-      const int to = i + rank - operand.rank;
-      const bool is_broadcast =
-          operand.sizes[static_cast<size_t>(i)] == 1 && result.sizes[static_cast<size_t>(to)] != 1;
-      strides[k].strides[static_cast<size_t>(to)] =
-          is_broadcast ? 0 : operand.strides[static_cast<size_t>(i)];
-    }
+Operand broadcast_to(const Layout& result, const Layout& operand) {
+  Operand strides;
+  for (int i = 0; i < operand.rank; ++i) {
+    const auto from = static_cast<size_t>(i), to = static_cast<size_t>(i + result.rank - operand.rank);
+    const bool is_broadcast = operand.sizes[from] == 1 && result.sizes[to] != 1;
+    strides.strides[to] = is_broadcast ? 0 : operand.strides[from];
   }
+  return strides;
+}
+
+// Dims from the fastest to the slowest: an insertion sort that leaves undecided ones as they were.
+std::array<int, kMaxRank> order_of_dims(std::span<const Operand> operands, const Layout& result) {
   std::array<int, kMaxRank> order{};
-  for (int i = 0; i < rank; ++i) order[static_cast<size_t>(i)] = rank - 1 - i;
-  for (int i = 1; i < rank; ++i) {
-    int moving = i;
-    for (int before = i - 1; before >= 0; --before) {
-      const int comparison =
-          compare_dims({strides.data(), operands.size()}, result, order[static_cast<size_t>(before)],
-                       order[static_cast<size_t>(moving)]);
+  for (int i = 0; i < result.rank; ++i) order[static_cast<size_t>(i)] = result.rank - 1 - i;
+  for (int i = 1; i < result.rank; ++i) {
+    auto moving = static_cast<size_t>(i);
+    for (int k = i - 1; k >= 0; --k) {
+      const auto before = static_cast<size_t>(k);
+      const int comparison = compare_dims(operands, result, order[before], order[moving]);
       if (comparison < 0) break;
       if (comparison > 0) {
-        std::swap(order[static_cast<size_t>(before)], order[static_cast<size_t>(moving)]);
+        std::swap(order[before], order[moving]);
         moving = before;
       }
     }
   }
-  assign_strides(result, {order.data(), static_cast<size_t>(rank)});
+  return order;
+}
+
+constexpr size_t kMostOperands = 8;
+
+}  // namespace
+
+Layout pointwise_layout(std::span<const Layout* const> operands) {
+  assert(!operands.empty() && operands.size() <= kMostOperands);
+  const Layout& first = *operands[0];
+  bool same_shape = true, all_contiguous = true, same_strides = true;
+  for (const Layout* operand : operands) {
+    same_shape = same_shape && operand->has_shape_of(first);
+    same_strides = same_strides && operand->strides == first.strides;
+    all_contiguous = all_contiguous && operand->is_contiguous();
+  }
+  if (same_shape && all_contiguous) return Layout::contiguous(first.shape());
+  if (same_shape && same_strides && first.is_dense()) return first;
+
+  Layout result = broadcast(operands);
+  std::array<Operand, kMostOperands> strides;
+  for (size_t k = 0; k < operands.size(); ++k) strides[k] = broadcast_to(result, *operands[k]);
+  const std::array<int, kMaxRank> order = order_of_dims({strides.data(), operands.size()}, result);
+  assign_strides(result, {order.data(), static_cast<size_t>(result.rank)});
   return result;
 }
 

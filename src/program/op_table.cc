@@ -11,27 +11,28 @@ namespace {
 constexpr size_t kOpCount = 0 PLIMSOLL_OPS(X);
 #undef X
 using Table = std::array<OpRow, kOpCount>;
-Table* being_built = nullptr;
+
+// Ops that carry gradients in PyTorch and have no rule here: a program that needs one is refused by name.
+constexpr OpKind kWithoutRule[] = {OpKind::kAbs,         OpKind::kSin,       OpKind::kCos,
+                                   OpKind::kLog1p,       OpKind::kLerp,      OpKind::kTril,
+                                   OpKind::kPowTensor,   OpKind::kScalarPow, OpKind::kPolar,
+                                   OpKind::kMin,         OpKind::kCumsum,    OpKind::kScatter,
+                                   OpKind::kScatterAdd,  OpKind::kIndexPut,  OpKind::kIndexPutInPlace,
+                                   OpKind::kCopyInPlace, OpKind::kVectorNorm};
 
 const Table& table() {
   static const Table built = [] {
     Table rows;
-    being_built = &rows;
-    const SetRow set = [](OpKind kind, OpRow row) {
+    const SetRow set = [&](OpKind kind, OpRow row) {
       row.is_differentiable = true;
-      (*being_built)[static_cast<size_t>(kind)] = row;
+      rows[static_cast<size_t>(kind)] = row;
     };
     add_view_rows(set);
     add_pointwise_rows(set);
     add_reduction_rows(set);
     add_indexing_rows(set);
     add_network_rows(set);
-    // Ops that carry gradients but have no rule yet: differentiate refuses them by name.
-    for (OpKind kind :
-         {OpKind::kExp, OpKind::kAbs, OpKind::kSin, OpKind::kCos, OpKind::kCumsum, OpKind::kRepeat,
-          OpKind::kPad, OpKind::kTril, OpKind::kPowTensor, OpKind::kSafeSoftmax})
-      if (rows[static_cast<size_t>(kind)].backward == nullptr)
-        rows[static_cast<size_t>(kind)].is_differentiable = true;
+    for (OpKind kind : kWithoutRule) set(kind, {});
     return rows;
   }();
   return built;

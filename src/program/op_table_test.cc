@@ -78,8 +78,7 @@ std::vector<Example> view_examples() {
        })},
       {OpKind::kCat, {wants({2, 3}), wants({2, 5})}, [](Inputs& in) { return ops::cat(std::move(in), 1); }},
       {OpKind::kCat,  // as of the heads of a model that norms each apart
-       std::vector<TensorInfo>(100, wants({2, 3})),
-       [](Inputs& in) { return ops::cat(std::move(in), 1); }},
+       std::vector<TensorInfo>(100, wants({2, 3})), [](Inputs& in) { return ops::cat(std::move(in), 1); }},
       {OpKind::kStack,
        {wants({2, 3}), wants({2, 3})},
        [](Inputs& in) { return ops::stack(std::move(in), 1); }},

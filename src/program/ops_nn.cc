@@ -1,6 +1,7 @@
 #include <array>
 #include <cassert>
 
+#include "program/dims.h"
 #include "program/ops.h"
 
 namespace plimsoll::ops {
@@ -130,7 +131,7 @@ Value layer_norm(Value x, Value weight, Value bias) {
   const Bytes copy = x.layout().is_contiguous() ? Bytes{} : Bytes{layout.elements()} * bytes_of(x.dtype());
   Recorder& r = x.recorder();
   const DType statistics = x.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  const Layout per_row = reduced(layout, 1U << static_cast<unsigned>(layout.rank - 1), true);
+  const Layout per_row = reduced(layout, dim_mask({-1}, layout.rank), true);
   const std::array<Recorder::Result, 3> results{
       {{layout, x.dtype()}, {per_row, statistics}, {per_row, statistics}}};
   const std::array<Value*, 3> inputs{&x, &weight, &bias};
@@ -157,23 +158,22 @@ Value embedding(Value weight, Value ids) {
 
 Value gather(Value x, int dim, Value index) {
   return x.recorder().emit(OpKind::kGather, {&x, &index}, {contiguous_like_shape(index), x.dtype()},
-                           DimAttr{.mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim)});
+                           DimAttr{.mask = dim_mask({dim}, x.rank())});
 }
 
 Value scatter(Value x, int dim, Value index, Value source) {
   return x.recorder().emit(OpKind::kScatter, {&x, &index, &source}, {x.layout().like(), x.dtype()},
-                           DimAttr{.mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim)});
+                           DimAttr{.mask = dim_mask({dim}, x.rank())});
 }
 
 Value scatter_(Value x, int dim, Value index, Value source) {
-  return x.recorder().emit_in_place(
-      OpKind::kScatterInPlace, {&x, &index, &source},
-      DimAttr{.mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim)});
+  return x.recorder().emit_in_place(OpKind::kScatterInPlace, {&x, &index, &source},
+                                    DimAttr{.mask = dim_mask({dim}, x.rank())});
 }
 
 Value scatter_add(Value x, int dim, Value index, Value source) {
   return x.recorder().emit(OpKind::kScatterAdd, {&x, &index, &source}, {x.layout().like(), x.dtype()},
-                           DimAttr{.mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim)});
+                           DimAttr{.mask = dim_mask({dim}, x.rank())});
 }
 
 Value index(Value x, std::vector<Value> indices, int first_dim) {

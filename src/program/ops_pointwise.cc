@@ -2,6 +2,8 @@
 #include <bit>
 #include <cassert>
 
+#include "base/block.h"
+#include "program/dims.h"
 #include "program/ops.h"
 
 namespace plimsoll::ops {
@@ -52,12 +54,6 @@ Layout layout_of(std::initializer_list<const Value*> values) {
   size_t n = 0;
   for (const Value* v : values) layouts[n++] = &v->layout();
   return pointwise_layout({layouts.data(), n});
-}
-
-unsigned mask_of(std::initializer_list<int> dims, int rank) {
-  unsigned mask = 0;
-  for (int dim : dims) mask |= 1U << static_cast<unsigned>(dim < 0 ? dim + rank : dim);
-  return mask;
 }
 
 }  // namespace
@@ -129,7 +125,7 @@ Value div_(Value x, double scalar) {
   return x.recorder().emit_in_place(OpKind::kDivScalarInPlace, {&x}, ScalarAttr{scalar});
 }
 Value copy_into_slice_(Value x, Value source, int dim, int64_t start) {
-  const SliceAttr slice{.dim = dim < 0 ? dim + x.rank() : dim, .start = start};
+  const SliceAttr slice{.dim = positive_dim(dim, x.rank()), .start = start};
   return x.recorder().emit_in_place(OpKind::kCopyIntoSlice, {&x, &source}, slice);
 }
 Value masked_fill_(Value x, Value mask) {
@@ -146,27 +142,27 @@ Value sum_mask(Value x, unsigned mask, bool keep_dims, std::optional<DType> dtyp
                            DimAttr{.mask = mask, .keep_dims = keep_dims});
 }
 Value sum(Value x, std::initializer_list<int> dims, bool keep_dims) {
-  const unsigned mask = mask_of(dims, x.rank());
+  const uint32_t mask = dim_mask(dims, x.rank());
   return sum_mask(std::move(x), mask, keep_dims);
 }
 
 Value sum_to(Value x, Sizes sizes) {
   if (std::equal(sizes.begin(), sizes.end(), x.layout().shape().begin(), x.layout().shape().end())) return x;
   if (sizes.empty()) {
-    const unsigned all = (1U << static_cast<unsigned>(x.rank())) - 1;
+    const uint32_t all = every_dim(x.rank());
     return sum_mask(std::move(x), all, false);
   }
   const int leading = x.rank() - static_cast<int>(sizes.size());
-  unsigned mask = (1U << static_cast<unsigned>(leading)) - 1;
+  uint32_t mask = every_dim(leading);
   for (int i = leading; i < x.rank(); ++i)
-    if (sizes[static_cast<size_t>(i - leading)] == 1 && x.size(i) != 1)
-      mask |= 1U << static_cast<unsigned>(i);
+    if (sizes[static_cast<size_t>(i - leading)] == 1 && x.size(i) != 1) mask |= dim_mask({i}, x.rank());
   if (mask != 0) x = sum_mask(std::move(x), mask, true);
-  return leading > 0 ? view(std::move(x), sizes) : x;
+  if (leading == 0) return x;
+  return view(std::move(x), sizes);
 }
 
 Value mean(Value x, std::initializer_list<int> dims, bool keep_dims) {
-  const unsigned mask = mask_of(dims, x.rank());
+  const uint32_t mask = dim_mask(dims, x.rank());
   return x.recorder().emit(OpKind::kMean, {&x}, {reduced(x.layout(), mask, keep_dims), x.dtype()},
                            DimAttr{.mask = mask, .keep_dims = keep_dims});
 }
@@ -176,54 +172,54 @@ Value all(Value x) {
 }
 Value cumsum(Value x, int dim, DType dtype) {
   return x.recorder().emit(OpKind::kCumsum, {&x}, {Layout::contiguous(x.layout().shape()), dtype},
-                           DimAttr{.mask = mask_of({dim}, x.rank())});
+                           DimAttr{.mask = dim_mask({dim}, x.rank())});
 }
 
 namespace {
 
-std::vector<Value> values_and_indices(OpKind kind, Value x, const Layout& layout, int dim) {
+std::vector<Value> values_and_indices(OpKind kind, Value x, const Layout& layout, const DimAttr& attr) {
   const std::array<Recorder::Result, 2> results{{{layout, x.dtype()}, {layout, DType::kInt64}}};
   Value* const input = &x;
-  const DimAttr attr{.mask = mask_of({dim}, x.rank())};
   return x.recorder().emit_many(kind, {&input, 1}, results, attr);
 }
 
 }  // namespace
 
 std::vector<Value> max(Value x, int dim, bool keep_dims) {
-  const Layout layout = reduced(x.layout(), mask_of({dim}, x.rank()), keep_dims);
-  const std::array<Recorder::Result, 2> results{{{layout, x.dtype()}, {layout, DType::kInt64}}};
-  Value* const input = &x;
-  const DimAttr attr{.mask = mask_of({dim}, x.rank()), .keep_dims = keep_dims};
-  return x.recorder().emit_many(OpKind::kMax, {&input, 1}, results, attr);
+  const DimAttr attr{.mask = dim_mask({dim}, x.rank()), .keep_dims = keep_dims};
+  const Layout layout = reduced(x.layout(), attr.mask, keep_dims);
+  return values_and_indices(OpKind::kMax, std::move(x), layout, attr);
 }
 Value minimum(Value x) {
   const DType dtype = x.dtype();
   return x.recorder().emit(OpKind::kMin, {&x}, {Layout::contiguous(SizeList{}), dtype});
 }
 Value argmax(Value x, int dim) {
-  const DimAttr attr{.mask = mask_of({dim}, x.rank())};
+  const DimAttr attr{.mask = dim_mask({dim}, x.rank())};
   return x.recorder().emit(OpKind::kArgmax, {&x}, {reduced(x.layout(), attr.mask, false), DType::kInt64},
                            attr);
 }
 std::vector<Value> topk(Value x, int64_t k, int dim) {
   std::array<int64_t, kMaxRank> sizes = x.layout().sizes;
-  sizes[static_cast<size_t>(dim < 0 ? dim + x.rank() : dim)] = k;
+  sizes[static_cast<size_t>(positive_dim(dim, x.rank()))] = k;
   const Layout layout = Layout::contiguous({sizes.data(), static_cast<size_t>(x.rank())});
-  return values_and_indices(OpKind::kTopk, std::move(x), layout, dim);
+  const DimAttr attr{.mask = dim_mask({dim}, x.rank())};
+  return values_and_indices(OpKind::kTopk, std::move(x), layout, attr);
 }
 std::vector<Value> sort(Value x, int dim) {
   const Layout layout = x.layout().like();
-  return values_and_indices(OpKind::kSort, std::move(x), layout, dim);
+  const DimAttr attr{.mask = dim_mask({dim}, x.rank())};
+  return values_and_indices(OpKind::kSort, std::move(x), layout, attr);
 }
 
 namespace {
 
 Value softmax_like(OpKind kind, Value x, int dim, std::optional<DType> dtype) {
+  const Arguments held{&x};
   const DType wanted = dtype.value_or(x.dtype());
   const bool is_fused_cast = x.dtype() == DType::kFloat16 && wanted == DType::kFloat32;
-  Value converted = is_fused_cast ? x : cast(x, wanted);  // x lives until the operator returns
-  const DimAttr attr{.mask = mask_of({dim}, x.rank())};
+  Value converted = is_fused_cast ? x : cast(x, wanted);
+  const DimAttr attr{.mask = dim_mask({dim}, x.rank())};
   return x.recorder().emit(kind, {&converted}, {Layout::contiguous(x.layout().shape()), wanted}, attr);
 }
 
@@ -239,11 +235,10 @@ Value safe_softmax(Value x, int dim) {
   // Its kernel takes a softmax, a mask of the elements that are minus infinity and of the rows that are, and
   // selects. Source: _safe_softmax in aten/src/ATen/native/transformers/attention.cpp.
   const Layout layout = x.layout();
-  const unsigned mask = mask_of({dim}, x.rank());
-  const Bytes block{512};
-  const Bytes workspace = round_up(Bytes{layout.elements()} * bytes_of(x.dtype()), block) +
-                          round_up(Bytes{layout.elements()}, block) +
-                          round_up(Bytes{reduced(layout, mask, true).elements()}, block);
+  const uint32_t mask = dim_mask({dim}, x.rank());
+  const Bytes workspace = round_to_block(Bytes{layout.elements()} * bytes_of(x.dtype())) +
+                          round_to_block(Bytes{layout.elements()}) +
+                          round_to_block(Bytes{reduced(layout, mask, true).elements()});
   Recorder& recorder = x.recorder();
   Value result = softmax_like(OpKind::kSafeSoftmax, std::move(x), dim, std::nullopt);
   recorder.set_workspace(workspace);

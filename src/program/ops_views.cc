@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <cassert>
 
+#include "program/dims.h"
 #include "program/ops.h"
 
 namespace plimsoll::ops {
 namespace {
-
-uint32_t mask_of(int dim, int rank) { return 1U << static_cast<unsigned>(dim < 0 ? dim + rank : dim); }
 
 Sizes span_of(SizeList sizes) { return {sizes.begin(), sizes.size()}; }
 
@@ -32,7 +31,7 @@ Value reshape(Value x, SizeList sizes) { return reshape(std::move(x), span_of(si
 
 Value transpose(Value x, int a, int b) {
   const DimsAttr dims{
-      {static_cast<int8_t>(a < 0 ? a + x.rank() : a), static_cast<int8_t>(b < 0 ? b + x.rank() : b)}};
+      {static_cast<int8_t>(positive_dim(a, x.rank())), static_cast<int8_t>(positive_dim(b, x.rank()))}};
   return x.recorder().emit_view(OpKind::kTranspose, x, x.layout().transposed(a, b), dims);
 }
 
@@ -50,7 +49,7 @@ Value expand(Value x, Sizes sizes) {
 Value expand(Value x, SizeList sizes) { return expand(std::move(x), span_of(sizes)); }
 
 Value slice(Value x, int dim, int64_t start, int64_t length, int64_t step) {
-  const int positive = dim < 0 ? dim + x.rank() : dim;
+  const int positive = positive_dim(dim, x.rank());
   assert(start >= 0 && start + (length - 1) * step < std::max<int64_t>(x.size(positive), 1));
   if (length == x.size(positive)) return x.recorder().emit_view(OpKind::kAlias, x, x.layout());
   return x.recorder().emit_view(OpKind::kSlice, x, x.layout().sliced(positive, length, step),
@@ -63,25 +62,25 @@ Value slice_or_alias(Value x, int dim, int64_t start, int64_t length) {
 }
 
 Value select(Value x, int dim, int64_t index) {
-  const int positive = dim < 0 ? dim + x.rank() : dim;
+  const int positive = positive_dim(dim, x.rank());
   return x.recorder().emit_view(OpKind::kSelect, x, x.layout().selected(positive),
                                 SliceAttr{.dim = positive, .start = index});
 }
 
 Value unsqueeze(Value x, int dim) {
-  const int positive = dim < 0 ? dim + x.rank() + 1 : dim;
+  const int positive = positive_dim(dim, x.rank() + 1);
   return x.recorder().emit_view(OpKind::kUnsqueeze, x, x.layout().unsqueezed(positive),
                                 SliceAttr{.dim = positive});
 }
 
 Value squeeze(Value x, int dim) {
-  const int positive = dim < 0 ? dim + x.rank() : dim;
+  const int positive = positive_dim(dim, x.rank());
   return x.recorder().emit_view(OpKind::kSqueeze, x, x.layout().squeezed(positive),
                                 SliceAttr{.dim = positive});
 }
 
 std::vector<Value> split(Value x, Sizes lengths, int dim) {
-  const int positive = dim < 0 ? dim + x.rank() : dim;
+  const int positive = positive_dim(dim, x.rank());
   std::vector<Layout> layouts;
   for (int64_t length : lengths) layouts.push_back(x.layout().sliced(positive, length));
   return x.recorder().emit_views(OpKind::kSplit, x, layouts, SliceAttr{.dim = positive});
@@ -95,7 +94,7 @@ std::vector<Value> chunk(Value x, int64_t count, int dim) {
 }
 
 std::vector<Value> unbind(Value x, int dim) {
-  const int positive = dim < 0 ? dim + x.rank() : dim;
+  const int positive = positive_dim(dim, x.rank());
   const std::vector<Layout> layouts(static_cast<size_t>(x.size(positive)), x.layout().selected(positive));
   return x.recorder().emit_views(OpKind::kUnbind, x, layouts, SliceAttr{.dim = positive});
 }
@@ -108,7 +107,10 @@ Value clone_contiguous(Value x) {
   return x.recorder().emit(OpKind::kClone, {&x}, {Layout::contiguous(x.layout().shape()), x.dtype()});
 }
 
-Value contiguous(Value x) { return x.layout().is_contiguous() ? x : clone_contiguous(std::move(x)); }
+Value contiguous(Value x) {
+  if (x.layout().is_contiguous()) return x;
+  return clone_contiguous(std::move(x));
+}
 
 Value cast(Value x, DType dtype) {
   if (x.dtype() == dtype) return x;
@@ -116,7 +118,7 @@ Value cast(Value x, DType dtype) {
 }
 
 Value cat(std::vector<Value> parts, int dim) {
-  const int positive = dim < 0 ? dim + parts[0].rank() : dim;
+  const int positive = positive_dim(dim, parts[0].rank());
   std::vector<int64_t> sizes(parts[0].layout().shape().begin(), parts[0].layout().shape().end());
   sizes[static_cast<size_t>(positive)] = 0;
   std::vector<Value*> inputs;
@@ -128,11 +130,11 @@ Value cat(std::vector<Value> parts, int dim) {
   }
   const Recorder::Result result{Layout::contiguous(sizes), widest->dtype()};
   return std::move(parts[0].recorder().emit_many(OpKind::kCat, inputs, {&result, 1},
-                                                 DimAttr{.mask = mask_of(positive, parts[0].rank())})[0]);
+                                                 DimAttr{.mask = dim_mask({positive}, parts[0].rank())})[0]);
 }
 
 Value stack(std::vector<Value> parts, int dim) {
-  const int positive = dim < 0 ? dim + parts[0].rank() + 1 : dim;
+  const int positive = positive_dim(dim, parts[0].rank() + 1);
   std::vector<int64_t> sizes(parts[0].layout().shape().begin(), parts[0].layout().shape().end());
   sizes.insert(sizes.begin() + positive, static_cast<int64_t>(parts.size()));
   std::vector<Value*> inputs;

@@ -5,12 +5,12 @@
 namespace plimsoll {
 namespace {
 
-struct OpRow {
+struct OpNames {
   std::string_view name;
   std::string_view aten_name;
   OpClass op_class;
 };
-constexpr OpRow kOps[] = {
+constexpr OpNames kOps[] = {
 #define X(kind, name, cls) {std::string_view(#kind).substr(1), "aten::" name, OpClass::cls},
     PLIMSOLL_OPS(X)
 #undef X
@@ -70,7 +70,7 @@ std::string_view name_in_table(Enum value) {
 
 std::string_view name_of(OpKind kind) { return kOps[static_cast<size_t>(kind)].name; }
 std::string_view aten_name_of(OpKind kind) {
-  const OpRow& row = kOps[static_cast<size_t>(kind)];
+  const OpNames& row = kOps[static_cast<size_t>(kind)];
   const bool is_aten = row.op_class != OpClass::kFramework && kind != OpKind::kBoundary &&
                        kind != OpKind::kFunctionalAllReduce && kind != OpKind::kPartialGradient;
   return is_aten ? row.aten_name : row.aten_name.substr(6);

@@ -213,7 +213,8 @@ void Recorder::replay(const Program& source, const Op& op, std::span<const Tenso
   const OpRow& row = op_row(op.kind);
   for (size_t k = 0; k < op.output_count; ++k) {
     TensorInfo model = source.tensor(source.outputs(op)[k]);
-    if (!wants_gradient && row.is_for_gradient(k)) model.layout.sizes[static_cast<size_t>(model.layout.rank - 1)] = 0;
+    if (!wants_gradient && row.is_for_gradient(k))
+      model.layout.sizes[static_cast<size_t>(model.layout.rank - 1)] = 0;
     const bool requires_grad = is_grad_enabled && model.requires_grad;
     StorageId storage;
     if (shares) {

@@ -66,7 +66,7 @@ void chosen(BackwardCall& call) {
 
 }  // namespace
 
-void add_indexing_rows(SetRow set) {
+void add_indexing_rows(const SetRow& set) {
   set(OpKind::kEmbedding, {.saves = keeps_index, .backward = embedding});
   set(OpKind::kGather, {.saves = keeps_index, .backward = scattered});
   set(OpKind::kScatterInPlace, {.saves = keeps_index, .backward = scatter_in_place});

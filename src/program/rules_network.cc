@@ -1,5 +1,6 @@
 #include <array>
 
+#include "base/block.h"
 #include "program/backward_rules.h"
 #include "program/ops.h"
 
@@ -42,7 +43,10 @@ void bmm(BackwardCall& call) {
 }
 void baddbmm(BackwardCall& call) {
   const double alpha = call.attributes<ScalarAttr>().value;
-  const auto scaled = [alpha](Value x) { return alpha == 1 ? x : ops::mul(std::move(x), alpha); };
+  const auto scaled = [alpha](Value x) {
+    if (alpha == 1) return x;
+    return ops::mul(std::move(x), alpha);
+  };
   if (call.needs(1)) call.results[1] = scaled(ops::bmm(call.gradient(), ops::transpose(call.input(2), 1, 2)));
   if (call.needs(2)) call.results[2] = scaled(ops::bmm(ops::transpose(call.input(1), 1, 2), call.gradient()));
   if (call.needs(0)) call.results[0] = call.gradient();
@@ -103,10 +107,9 @@ Bytes flash_backward_workspace(const Layout& q, const Layout& k, DType dtype) {
   const int64_t b = q.size(0), heads = q.size(1), s = q.size(2), d = q.size(3);
   const int64_t rows = round_up(s, int64_t{128});
   const int64_t width = d <= 192 ? round_up(d, int64_t{32}) : 256;
-  const Bytes block{512};
   Bytes total =
-      round_up(Bytes{b * heads} * rows * 4, block) + round_up(Bytes{b * rows} * heads * width * 4, block);
-  if (k.size(1) != heads) total += round_up(Bytes{b * k.size(2)} * heads * d * bytes_of(dtype), block) * 2;
+      round_to_block(Bytes{b * heads} * rows * 4) + round_to_block(Bytes{b * rows} * heads * width * 4);
+  if (k.size(1) != heads) total += round_to_block(Bytes{b * k.size(2)} * heads * d * bytes_of(dtype)) * 2;
   return total;
 }
 
@@ -157,7 +160,7 @@ void fused_linear_cross_entropy(BackwardCall& call) {
 
 void partial_gradient(BackwardCall& call) { call.results[0] = ops::functional_all_reduce(call.gradient()); }
 
-void add_network_rows(SetRow set) {
+void add_network_rows(const SetRow& set) {
   set(OpKind::kFunctionalAllReduce, {.backward = passes_on});
   set(OpKind::kPartialGradient, {.backward = partial_gradient});
   set(OpKind::kMm, {.saves = keeps_other_operand, .backward = mm});

@@ -153,7 +153,7 @@ void gelu_function(BackwardCall& call) {
 
 }  // namespace
 
-void add_pointwise_rows(SetRow set) {
+void add_pointwise_rows(const SetRow& set) {
   set(OpKind::kAdd, {.backward = passes_on});
   set(OpKind::kAddScalar, {.backward = passes_on});
   set(OpKind::kAddInPlace, {.backward = add_in_place});

@@ -36,7 +36,7 @@ void softmax(BackwardCall& call) {
 
 }  // namespace
 
-void add_reduction_rows(SetRow set) {
+void add_reduction_rows(const SetRow& set) {
   set(OpKind::kSum, {.backward = sum});
   set(OpKind::kMean, {.backward = mean});
   set(OpKind::kSoftmax, {.saves = keeps_output, .backward = softmax<OpKind::kSoftmaxBackward>});

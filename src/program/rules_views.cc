@@ -145,7 +145,7 @@ void view_as_real(BackwardCall& call) {
 
 }  // namespace
 
-void add_view_rows(SetRow set) {
+void add_view_rows(const SetRow& set) {
   set(OpKind::kView, {.backward = view});
   set(OpKind::kUnsafeView, {.backward = view});
   set(OpKind::kTranspose, {.backward = transpose});

@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "frameworks/pytorch/tensor_parallel.h"
+#include "program/dims.h"
 
 namespace plimsoll::pytorch {
 DType buffer_dtype(const BufferTensor& buffer, DType model_dtype) {
@@ -149,7 +150,7 @@ Value Eager::pow(Value x, double exponent) {
 Value Eager::sum(Value x, int dim, bool keep_dims) {
   const bool widens = autocast_ && is_half(x.dtype());
   const std::optional<DType> dtype = widens ? std::optional(DType::kFloat32) : std::nullopt;
-  const unsigned mask = 1U << static_cast<unsigned>(dim < 0 ? dim + x.rank() : dim);
+  const uint32_t mask = dim_mask({dim}, x.rank());
   return ops::sum_mask(std::move(x), mask, keep_dims, dtype);
 }
 Value Eager::rsqrt(Value x) {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "frameworks/pytorch/modules.h"
+#include "program/dims.h"
 
 namespace plimsoll::pytorch {
 namespace {
@@ -101,8 +102,7 @@ Value boolean_mask(Recorder& r, int64_t batch, int64_t length, const MaskFunctio
 
 // fast_all, and bool() of it
 void all_are_set(const Value& mask) {
-  const unsigned every_dim = (1U << static_cast<unsigned>(mask.rank())) - 1;
-  const Value is_all = ops::compare(ops::sum_mask(mask, every_dim, false));
+  const Value is_all = ops::compare(ops::sum_mask(mask, every_dim(mask.rank()), false));
 }
 
 // eager_mask: 0 where a query may look, the lowest number elsewhere.

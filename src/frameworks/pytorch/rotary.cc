@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "frameworks/pytorch/modules.h"
+#include "program/dims.h"
 
 namespace plimsoll::pytorch {
 namespace {
@@ -10,9 +11,8 @@ namespace {
 Value length_of(const Value& given_positions) {
   Value positions = given_positions;
   const Layout scalar = Layout::contiguous(std::initializer_list<int64_t>{});
-  const uint32_t every_dim = (1U << static_cast<unsigned>(positions.rank())) - 1;
   Value last = positions.recorder().emit(OpKind::kMax, {&positions}, {scalar, DType::kInt64},
-                                         DimAttr{.mask = every_dim});
+                                         DimAttr{.mask = every_dim(positions.rank())});
   return ops::add(std::move(last), 1.0);
 }
 
