@@ -10,7 +10,6 @@ namespace plimsoll {
 namespace {
 
 constexpr int64_t kFlashMaxHeadDim = 256;
-constexpr int kAmpere = 80;
 
 int64_t largest_head_dim(const Architecture& architecture) {
   int64_t largest = 0;

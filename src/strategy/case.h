@@ -1,5 +1,5 @@
-// What a check of strategy/contradictions.h looks at: the job as written, as it would be run, and what it
-// depends on. Lives as long as the four it refers to.
+// What a check of `contradictions` (strategy/resolve.h) looks at: the job as written, as it would be run, and
+// what it depends on. Lives as long as the four it refers to.
 #pragma once
 
 #include <string>
@@ -18,6 +18,8 @@ struct Case {
   const Architecture& architecture;
   const GpuFacts& gpu;
 };
+
+inline constexpr int kAmpere = 80;  // compute capability: the first with bf16 units and FlashAttention 2
 
 using Errors = std::vector<Error>;
 

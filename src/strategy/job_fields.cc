@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "model/config_reader.h"
 #include "strategy/field.h"
 #include "strategy/field_builders.h"
 #include "strategy/limits.h"

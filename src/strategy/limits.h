@@ -8,7 +8,6 @@
 namespace plimsoll {
 
 inline constexpr int64_t kMaxRanks = int64_t{1} << 20;
-inline constexpr int64_t kMaxLayers = 2048;
 inline constexpr int64_t kMaxSequence = int64_t{1} << 27;                // tokens
 inline constexpr int64_t kMaxMicroBatch = int64_t{1} << 20;              // sequences
 inline constexpr int64_t kMaxAccumulation = int64_t{1} << 20;            // micro-batches

@@ -15,8 +15,6 @@
 namespace plimsoll {
 namespace {
 
-constexpr int kAmpere = 80;
-
 // Jobs that were built by hand have not passed through the reader's bounds.
 Errors out_of_range(const Job& job) {
   Errors errors;

@@ -5,50 +5,15 @@
 
 #include <algorithm>
 
-#include "frameworks/pytorch/forward.h"
-#include "model/build_architecture.h"
+#include "frameworks/pytorch/small_model.h"
+#include "frameworks/pytorch/training.h"
 
 namespace plimsoll::pytorch {
 namespace {
 
 using testing::Each;
+using testing::Not;
 using testing::SizeIs;
-
-ConfigMember member(std::string key, int64_t value) { return {.key = std::move(key), .value = {value}}; }
-
-Architecture small(const std::string& family, std::vector<ConfigMember> more = {}) {
-  ConfigValue::Object config = {{.key = "model_type", .value = {family}},
-                                member("vocab_size", 64),
-                                member("hidden_size", 32),
-                                member("intermediate_size", 48),
-                                member("num_hidden_layers", 2),
-                                member("num_attention_heads", 4),
-                                member("num_key_value_heads", 2),
-                                member("max_position_embeddings", 4096)};
-  for (ConfigMember& m : more) config.push_back(std::move(m));
-  Result<Architecture> architecture = build_architecture(config, {.file = "small"});
-  EXPECT_TRUE(architecture) << architecture.error().to_text();
-  return std::move(*architecture);
-}
-
-ResolvedJob job_of(int64_t sequence, int64_t micro_batch = 1) {
-  return {.precision = Precision::kBFloat16, .batch = {.sequence = sequence, .micro_batch = micro_batch}};
-}
-
-ForwardProgram forward_of(const Architecture& architecture, const ResolvedJob& job) {
-  Result<ForwardProgram> forward =
-      record_forward(architecture, job, std::vector<bool>(architecture.parameters.size(), true), {});
-  EXPECT_TRUE(forward) << forward.error().to_text();
-  return std::move(*forward);
-}
-
-std::vector<const Op*> ops_of(const Program& program, OpKind kind, std::string_view module_part = "") {
-  std::vector<const Op*> found;
-  for (const Op& op : program.ops)
-    if (op.kind == kind && program.module_name(op.module).find(module_part) != std::string::npos)
-      found.push_back(&op);
-  return found;
-}
 
 int64_t columns_of_result(const Program& program, const Op& op) {
   return program.tensor(program.outputs(op)[0]).layout.size(-1);
@@ -129,6 +94,19 @@ TEST(DecoderRotary, TheFirstForwardMakesLongFrequenciesOnce) {
   const Storage& storage = forward.program.storage_of(forward.made_once[0]);
   EXPECT_EQ(storage.bytes, Bytes{4 * 4});  // head_dim 8 has 4 frequencies in fp32
   EXPECT_EQ(forward.program.module_name(storage.owner), "model.rotary_emb.long_inv_freq");
+}
+
+// 40 normed heads join in one cat: every one of them has a gradient.
+TEST(DecoderAttention, EveryHeadsNormIsTrained) {
+  const Architecture architecture = small("stablelm", {member("num_attention_heads", 40),
+                                                       member("num_key_value_heads", 40),
+                                                       member("hidden_size", 320),
+                                                       {.key = "qk_layernorm", .value = {true}}});
+  PassList passes({.verifies = true});
+  const Result<Program> program = build_training(architecture, job_of(16), {.passes = &passes});
+  ASSERT_TRUE(program) << program.error().to_text();
+  for (std::string_view norm : {"q_layernorm.norms.0", "q_layernorm.norms.39", "k_layernorm.norms.39"})
+    EXPECT_THAT(ops_of(*program, OpKind::kLayerNormBackward, norm), Not(SizeIs(0))) << norm;
 }
 
 }  // namespace

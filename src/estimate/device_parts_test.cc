@@ -1,0 +1,45 @@
+#include "estimate/device_parts.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll {
+namespace {
+
+Gpu gpu(std::string architecture) { return {.architecture = std::move(architecture), .context = kMiB * 500}; }
+
+ResolvedJob sharded(int64_t shard, int64_t replicate) {
+  return {
+      .mesh = {.world = shard * replicate, .data = shard * replicate, .replicate = replicate, .shard = shard},
+      .engine = DataParallelEngine::kFsdp2};
+}
+
+TEST(DeviceParts, OneRankHasNoCommunicator) {
+  const DeviceParts parts = device_parts(gpu("sm_90"), {});
+  EXPECT_TRUE(parts.communicators.empty());
+  EXPECT_EQ(parts.total(), kMiB * 500);
+}
+
+TEST(DeviceParts, AMeshOfTwoAxesHasTwoCommunicators) {
+  EXPECT_EQ(device_parts(gpu("sm_90"), sharded(8, 1)).communicator_bytes(), kMiB * 400);
+  EXPECT_EQ(device_parts(gpu("sm_90"), sharded(8, 4)).communicator_bytes(), kMiB * 800);
+  EXPECT_EQ(device_parts(gpu("sm_90"), sharded(1, 4)).communicator_bytes(), kMiB * 400);
+}
+
+// NVIDIA/nccl#964 for A100; at most a GiB where only the growth by rank is known.
+TEST(DeviceParts, CommunicatorsFollowTheArchitecture) {
+  EXPECT_EQ(device_parts(gpu("sm_80"), sharded(2, 1)).communicator_bytes(), Bytes{544'000'000});
+  EXPECT_EQ(device_parts(gpu("sm_80"), sharded(8, 1)).communicator_bytes(), Bytes{688'000'000});
+  EXPECT_EQ(device_parts(gpu("gfx942"), sharded(8, 1)).communicator_bytes(), kMiB * (96 + 16));
+  EXPECT_EQ(device_parts(gpu("gfx942"), sharded(4096, 1)).communicator_bytes(), kGiB);
+}
+
+TEST(DeviceParts, WhatNobodyMeasuredIsCounted) {
+  DeviceParts parts{.context = {.bytes = kMiB * 500}};
+  parts.communicators = {{.bytes = kMiB * 100, .is_estimate = true}, {.bytes = kMiB * 7}};
+  EXPECT_EQ(parts.estimated(), kMiB * 100);
+  parts.context.is_estimate = true;
+  EXPECT_EQ(parts.estimated(), kMiB * 600);
+}
+
+}  // namespace
+}  // namespace plimsoll
