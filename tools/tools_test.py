@@ -94,6 +94,15 @@ class CheckDocs(ToolTest):
                 self.assertIn(f"docs/new.md:2: {complaint}" if "link" in complaint else "docs/new.md:2: ", text)
                 self.assertIn(complaint, text)
 
+    def test_refuses_an_output_that_no_scenario_prints(self):
+        expected = {"scenarios/fits/expected": "FITS\npeak 5\nslack 1\n"}
+        for block, code in {"FITS\npeak 5": 0, "FITS\npeak 6": 1, "other\ntext": 0}.items():
+            with self.subTest(block):
+                write_tree(self.root, {**self.TREE, **expected, "docs/new.md": f"```\n{block}\n```\n"})
+                result, text = self.run_tool("check_docs", self.root)
+                self.assertEqual(result, code)
+                self.assertEqual("docs/new.md:3: no scenario prints" in text, code == 1)
+
 
 class RunScenarios(ToolTest):
     """A shell stands in for plimsoll: the command is its -c argument."""
