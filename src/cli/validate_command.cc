@@ -29,7 +29,7 @@ class ValidateCommand final : public Command {
   std::vector<Argument> arguments() override {
     return {
         {.name = "FILE",
-         .help = "tables of measured rows (docs/json.md); those of validation/ when none is named",
+         .help = "tables of measured rows (docs/measured_rows.md); those of validation/ when none is named",
          .target = &files_},
         {.name = "--json", .help = "the ledger as JSON (docs/json.md)", .target = &as_json_},
         {.name = "--phases", .help = "every phase of each row, not only the worst", .target = &shows_phases_},

@@ -59,8 +59,8 @@ void Recorder::release(TensorId id) {
     return;
   }
   release_storage(program_.tensors[id.value].storage, holder);
-  for (size_t i = 0; i < listeners_.size(); ++i)
-    if (listeners_[i]) listeners_[i](id);
+  for (const Listener& listener : listeners_)
+    if (listener) listener(id);
 }
 
 size_t Recorder::listen(Listener f) {

@@ -114,10 +114,9 @@ class LadderTable {
 
 constexpr std::string_view kLegend =
     "live: tensors alive, each rounded up to 512 bytes. allocated: torch.cuda.max_memory_allocated(). "
-    "reserved: "
-    "max_memory_reserved(). device: what nvidia-smi shows of the process. Peaks of one column may be at "
-    "different "
-    "moments.";
+    "reserved: max_memory_reserved(). device: what nvidia-smi shows of the process. Peaks of one column may "
+    "be "
+    "at different moments.";
 
 std::string list_text(std::string_view title, const std::vector<std::string>& lines) {
   if (lines.empty()) return {};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace plimsoll {
 namespace {
 
@@ -10,58 +12,69 @@ struct Row {
   int line = 1;
 };
 
-Result<std::vector<Row>> split(std::string_view text, const std::string& file) {
-  std::vector<Row> rows;
-  Row row;
-  std::string cell;
-  bool in_quotes = false, has_any = false;
-  int line = 1;
-  const auto end_cell = [&] { row.cells.push_back(std::exchange(cell, {})); };
-  const auto end_row = [&] {
-    if (has_any || !row.cells.empty()) {
-      end_cell();
-      rows.push_back(std::exchange(row, {}));
-    }
-    row.line = line + 1;
-    has_any = false;
-  };
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_quotes) {
-      if (c == '"' && i + 1 < text.size() && text[i + 1] == '"') {
-        cell += '"';
-        ++i;
-      } else if (c == '"') {
-        in_quotes = false;
-      } else {
-        cell += c;
-        if (c == '\n') ++line;
-      }
-    } else if (c == '"') {
-      in_quotes = has_any = true;
-    } else if (c == ',') {
-      end_cell();
-      has_any = true;
-    } else if (c == '\n') {
-      end_row();
-      ++line;
-    } else if (c != '\r') {
-      cell += c;
-      has_any = true;
-    }
+class Splitter {
+ public:
+  explicit Splitter(std::string_view text) : text_(text) {}
+
+  Result<std::vector<Row>> split(const std::string& file) {
+    for (; at_ < text_.size(); ++at_) in_quotes_ ? take_quoted(text_[at_]) : take(text_[at_]);
+    if (in_quotes_)
+      return fail({.position = {.file = file, .line = line_},
+                   .message = "a quoted cell does not end",
+                   .expected = "a closing \""});
+    end_row();
+    return std::move(rows_);
   }
-  if (in_quotes)
-    return fail({.position = {.file = file, .line = line},
-                 .message = "a quoted cell does not end",
-                 .expected = "a closing \""});
-  end_row();
-  return rows;
-}
+
+ private:
+  void take_quoted(char c) {
+    const bool is_doubled = c == '"' && at_ + 1 < text_.size() && text_[at_ + 1] == '"';
+    if (c == '"' && !is_doubled) {
+      in_quotes_ = false;
+      return;
+    }
+    if (is_doubled) ++at_;
+    if (c == '\n') ++line_;
+    cell_ += c;
+  }
+
+  void take(char c) {
+    if (c == '\n') {
+      end_row();
+      row_.line = ++line_;
+      return;
+    }
+    if (c == '\r') return;
+    has_any_ = true;
+    if (c == '"')
+      in_quotes_ = true;
+    else if (c == ',')
+      row_.cells.push_back(std::exchange(cell_, {}));
+    else
+      cell_ += c;
+  }
+
+  // Empty lines are no rows.
+  void end_row() {
+    if (!std::exchange(has_any_, false)) return;
+    row_.cells.push_back(std::exchange(cell_, {}));
+    rows_.push_back(std::exchange(row_, {}));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int line_ = 1;
+  bool in_quotes_ = false;
+  bool has_any_ = false;  // of the row
+  std::string cell_;
+  Row row_;
+  std::vector<Row> rows_;
+};
 
 }  // namespace
 
 Result<CsvTable> CsvTable::parse(std::string_view text, const std::string& file) {
-  PLIMSOLL_TRY(rows, split(text, file));
+  PLIMSOLL_TRY(rows, Splitter(text).split(file));
   if (rows.empty())
     return fail(
         {.position = {.file = file}, .message = "the file is empty", .expected = "a line of column names"});

@@ -44,6 +44,7 @@ class LedgerReader {
       if (Result<void> applied = apply_setting(out.job, word); !applied) return fail(placed(applied.error()));
     PLIMSOLL_TRY(peaks, numbers("peaks"));
     out.phase_peaks = std::move(peaks);
+    if (out.phase_peaks.empty()) return bad("peaks", cell("peaks"), "PHASE:BYTES, at least one");
     PLIMSOLL_TRY(categories, numbers("categories"));
     out.peak_categories = std::move(categories);
     out.peak_phase = cell("peak_phase");
@@ -88,7 +89,8 @@ Result<std::vector<ReferenceRow>> read_ledger_rows(const CsvTable& table, const 
        {"id", "model", "layers", "settings", "quantity", "peaks", "peak_phase", "categories"})
     if (!table.has_column(column))
       return fail({.position = {.file = file, .line = 1},
-                   .message = fmt::format("column \"{}\" is missing", column)});
+                   .message = fmt::format("column \"{}\" is missing", column),
+                   .expected = "a ledger (docs/measured_rows.md)"});
   std::vector<ReferenceRow> rows;
   for (size_t i = 0; i < table.rows(); ++i) {
     PLIMSOLL_TRY(row, LedgerReader(table, file, i).read());

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 
 #include "strategy/names.h"
@@ -22,17 +23,6 @@ Result<std::string> read_text(const std::filesystem::path& path) {
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
-}
-
-std::optional<DType> dtype_or_none(const std::string& name) { return dtype_from_name(name); }
-
-std::optional<Precision> precision_of(const std::string& name) {
-  if (name == "fp32") return Precision::kFloat32;
-  if (name == "bf16") return Precision::kBFloat16;
-  if (name == "fp16") return Precision::kFloat16;
-  if (name == "amp_bf16") return Precision::kAutocastBFloat16;
-  if (name == "amp_fp16") return Precision::kAutocastFloat16;
-  return std::nullopt;
 }
 
 std::optional<Optimizer> optimizer_of(const std::string& name) {
@@ -61,7 +51,22 @@ std::optional<T> parsed(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? std::optional<T>(value) : std::nullopt;
 }
-int64_t number(const std::string& text, int64_t fallback) { return parsed<int64_t>(text).value_or(fallback); }
+
+template <typename T>
+struct Word {
+  std::string_view word;
+  T value;
+};
+constexpr Word<DataParallelEngine> kEngines[] = {{"single", DataParallelEngine::kNone},
+                                                 {"ddp", DataParallelEngine::kDdp},
+                                                 {"fsdp2", DataParallelEngine::kFsdp2}};
+constexpr Word<AttentionImplementation> kAttentions[] = {{"eager", AttentionImplementation::kEager},
+                                                         {"sdpa", AttentionImplementation::kSdpa}};
+constexpr Word<ZeroGrad> kZeroGrads[] = {
+    {"set_none", ZeroGrad::kSetToNone}, {"zeros", ZeroGrad::kZeros}, {"never", ZeroGrad::kNever}};
+constexpr Word<UseCache> kUseCaches[] = {
+    {"False", UseCache::kFalse}, {"True", UseCache::kTrue}, {"config", UseCache::kConfig}};
+constexpr Word<bool> kBooleans[] = {{"True", true}, {"False", false}};
 
 class RowReader {
  public:
@@ -86,10 +91,36 @@ class RowReader {
     if (out_.unmapped.empty()) out_.unmapped = std::move(why);
   }
 
+  // Empty when the cell is, or says "default"; what can't be read is why the row isn't mapped.
+  template <typename Read>
+  auto choice(const std::string& column, Read read) {
+    using Value = decltype(read(cell(column)));
+    const std::string& text = cell(column);
+    const bool is_given = !text.empty() && text != "default";
+    const Value value = is_given ? read(text) : Value();
+    if (!value && is_given) refuse(fmt::format("{} {}", column, text));
+    return value;
+  }
+  std::optional<int64_t> integer(const std::string& column) { return choice(column, parsed<int64_t>); }
+  std::optional<double> number(const std::string& column) { return choice(column, parsed<double>); }
+  template <typename T, size_t N>
+  std::optional<T> word(const std::string& column, std::span<const Word<T>, N> words) {
+    return choice(column, [&](const std::string& text) -> std::optional<T> {
+      for (const Word<T>& w : words)
+        if (w.word == text) return w.value;
+      return std::nullopt;
+    });
+  }
+  bool flag(const std::string& column) { return word(column, std::span(kBooleans)).value_or(false); }
+  std::optional<DType> dtype(const std::string& column) {
+    if (cell(column) == "none") return std::nullopt;
+    return choice(column, [](const std::string& text) { return dtype_from_name(text); });
+  }
+
   void read_spec() {
     const auto text = read_text(folder_ / cell("spec"));
     const Json spec = text ? Json::parse(*text, nullptr, false) : Json();
-    if (!spec.is_object()) return;
+    if (!spec.is_object()) return refuse(fmt::format("spec {} can't be read", cell("spec")));
     out_.sums_in_place = spec.value("acc_emulate", true);
     out_.job.loop.input_require_grads = spec.value("input_require_grads", false);
     out_.job.loop.has_evaluation = spec.value("eval", false);
@@ -98,71 +129,49 @@ class RowReader {
       out_.job.attention.sdpa_backend = SdpaBackend::kCudnnFirst;
     if (spec.contains("experts_impl") && spec["experts_impl"].is_string()) {
       const std::string experts = spec["experts_impl"];
-      if (experts == "grouped_mm")
-        out_.job.experts = ExpertsImplementation::kGroupedMm;
-      else if (experts == "batched_mm")
-        out_.job.experts = ExpertsImplementation::kBatchedMm;
-      else
-        refuse(fmt::format("experts_impl {}", experts));
+      out_.job.experts = from_name<ExpertsImplementation>(experts);
+      if (!out_.job.experts) refuse(fmt::format("experts_impl {}", experts));
     }
   }
 
   void read_strategy() {
     Job& job = out_.job;
     job.model.name = out_.config.string();
-    job.hardware.gpus = number(cell("world"), 1);
-    const std::string& framework = cell("framework");
-    job.engine = framework == "ddp"     ? DataParallelEngine::kDdp
-                 : framework == "fsdp2" ? DataParallelEngine::kFsdp2
-                                        : DataParallelEngine::kNone;
-    job.parallel.tensor = number(cell("tp"), 1);
+    job.hardware.gpus = integer("world").value_or(1);
+    job.engine = word("framework", std::span(kEngines));
+    job.parallel.tensor = integer("tp").value_or(1);
     if (job.engine == DataParallelEngine::kFsdp2) read_fsdp2(job.fsdp2);
     if (job.engine == DataParallelEngine::kDdp) {
-      job.ddp.bucket_cap_mb = parsed<double>(cell("bucket_cap_mb")).value_or(job.ddp.bucket_cap_mb);
-      job.ddp.gradient_as_bucket_view = cell("bucket_view") == "True";
+      job.ddp.bucket_cap_mb = number("bucket_cap_mb").value_or(job.ddp.bucket_cap_mb);
+      job.ddp.gradient_as_bucket_view = flag("bucket_view");
     }
-    if (const auto p = precision_of(cell("dtype")))
-      job.precision = *p;
-    else
-      refuse(fmt::format("dtype {}", cell("dtype")));
-    if (const auto o = optimizer_of(cell("optimizer")))
-      job.optimizer = *o;
-    else
-      refuse(fmt::format("optimizer {}", cell("optimizer")));
-    if (const auto r = recompute_of(cell("ckpt")))
-      job.recompute = *r;
-    else
-      refuse(fmt::format("ckpt {}", cell("ckpt")));
-    job.attention.implementation =
-        cell("attn") == "eager" ? AttentionImplementation::kEager : AttentionImplementation::kSdpa;
+    job.precision = choice("dtype", from_name<Precision>);
+    job.optimizer = choice("optimizer", optimizer_of).value_or(Optimizer{});
+    job.recompute = choice("ckpt", recompute_of).value_or(Recompute{});
+    job.attention.implementation = word("attn", std::span(kAttentions));
   }
 
   void read_fsdp2(Fsdp2Settings& fsdp2) {
-    fsdp2.param_dtype = dtype_or_none(cell("mp_param"));
-    fsdp2.reduce_dtype = dtype_or_none(cell("mp_reduce"));
-    fsdp2.reshard_after_forward = cell("reshard") != "False";
-    if (cell("root_reshard") == "True") fsdp2.root_reshard_after_forward = true;
-    if (cell("root_reshard") == "False") fsdp2.root_reshard_after_forward = false;
+    fsdp2.param_dtype = dtype("mp_param");
+    fsdp2.reduce_dtype = dtype("mp_reduce");
+    fsdp2.reshard_after_forward = word("reshard", std::span(kBooleans)).value_or(true);
+    fsdp2.root_reshard_after_forward = word("root_reshard", std::span(kBooleans));
     fsdp2.load = ModelLoad::kDevice;  // the traced jobs build the model on the device
-    fsdp2.split_head = cell("fsdp_split_head") == "True";
-    fsdp2.replicate = number(cell("replicate"), 1);
+    fsdp2.split_head = flag("fsdp_split_head");
+    fsdp2.replicate = integer("replicate").value_or(1);
   }
 
   void read_loop() {
     Job& job = out_.job;
-    job.batch.micro_batch = number(cell("B"), 1);
-    job.batch.sequence = number(cell("S"), 1);
-    job.batch.accumulation = number(cell("GA"), 1);
-    job.loop.clip_max_norm = parsed<double>(cell("clip"));
-    job.loop.zero_grad = cell("zero") == "zeros"   ? ZeroGrad::kZeros
-                         : cell("zero") == "never" ? ZeroGrad::kNever
-                                                   : ZeroGrad::kSetToNone;
-    job.loop.no_sync = cell("no_sync") == "True";
-    job.loop.use_cache = cell("use_cache") == "True"     ? UseCache::kTrue
-                         : cell("use_cache") == "config" ? UseCache::kConfig
-                                                         : UseCache::kFalse;
-    job.loop.hold_outputs = cell("hold_outputs") == "True";
-    job.loop.has_attention_mask = cell("attention_mask") == "True";
+    job.batch.micro_batch = integer("B");
+    job.batch.sequence = integer("S");
+    job.batch.accumulation = integer("GA");
+    job.loop.clip_max_norm = number("clip");
+    job.loop.zero_grad = word("zero", std::span(kZeroGrads)).value_or(ZeroGrad::kSetToNone);
+    job.loop.no_sync = flag("no_sync");
+    job.loop.use_cache = word("use_cache", std::span(kUseCaches)).value_or(UseCache::kFalse);
+    job.loop.hold_outputs = flag("hold_outputs");
+    job.loop.has_attention_mask = flag("attention_mask");
     if (!cell("trainable").empty()) job.loop.trainable = cell("trainable");
     job.loop.has_save = false;
   }
@@ -170,15 +179,16 @@ class RowReader {
   void read_measured() {
     const Json phases = Json::parse(cell("phase_peaks"), nullptr, false);
     if (phases.is_object())
-      for (const auto& [phase, bytes] : phases.items()) out_.phase_peaks[phase] = bytes.get<int64_t>();
-    if (!cell("load").empty()) out_.phase_peaks["load"] = number(cell("load"), 0);
-    out_.peak = number(cell("peak_allocated"), 0);
+      for (const auto& [phase, bytes] : phases.items())
+        if (bytes.is_number_integer()) out_.phase_peaks[phase] = bytes.get<int64_t>();
+    if (const auto load = integer("load")) out_.phase_peaks["load"] = *load;
+    if (out_.phase_peaks.empty()) refuse("no peak of any phase is given");
     out_.peak_phase = cell("peak_phase");
     for (const char* category :
          {"param", "buffer", "grad", "optim", "input", "activation", "temp_fwd", "temp_bwd", "temp_step",
           "comm_allgather", "comm_copyout", "comm_unsharded_param", "comm_reduce", "comm_accum_grad",
           "comm_bucket", "other"})
-      out_.peak_categories[category] = number(cell(fmt::format("pk_{}", category)), 0);
+      out_.peak_categories[category] = integer(fmt::format("pk_{}", category)).value_or(0);
   }
 
   const CsvTable& table_;
@@ -193,6 +203,11 @@ Result<std::vector<ReferenceRow>> read_reference_rows(const std::filesystem::pat
   PLIMSOLL_TRY(text, read_text(file));
   PLIMSOLL_TRY(table, CsvTable::parse(text, file.string()));
   if (table.has_column("settings")) return read_ledger_rows(table, file.string());
+  for (const char* column : {"id", "config_json", "spec", "framework", "dtype", "B", "S", "phase_peaks"})
+    if (!table.has_column(column))
+      return fail({.position = {.file = file.string(), .line = 1},
+                   .message = fmt::format("column \"{}\" is missing", column),
+                   .expected = "a table of measured rows (docs/measured_rows.md)"});
   const std::filesystem::path folder = file.parent_path();
   std::vector<ReferenceRow> rows;
   for (size_t i = 0; i < table.rows(); ++i) rows.push_back(RowReader(table, i, folder).read());

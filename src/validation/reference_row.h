@@ -22,7 +22,6 @@ struct ReferenceRow {
   std::map<std::string, int64_t> phase_peaks;  // bytes by phase name
   std::map<std::string, int64_t> peak_categories;  // bytes by category at the training peak
   std::string peak_phase;
-  int64_t peak = 0;
   std::string unmapped;  // why it can't be mapped; empty when it can
 };
 

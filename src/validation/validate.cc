@@ -26,7 +26,7 @@ double PhaseComparison::relative_error() const {
 }
 
 bool RowComparison::is_exact() const {
-  return unmapped.empty() &&
+  return unmapped.empty() && !phases.empty() &&
          std::ranges::all_of(phases, [](const auto& p) { return p.measured == p.predicted; });
 }
 bool RowComparison::has_equal_categories() const {
