@@ -57,8 +57,11 @@ Bytes DeviceParts::estimated() const {
 DeviceParts device_parts(const Gpu& gpu, const ResolvedJob& job) {
   DeviceParts parts{.context = context_of(gpu)};
   const Mesh& mesh = job.mesh;
+  if (mesh.tensor > 1)
+    parts.communicators.push_back(
+        communicator(gpu, fmt::format("communicator of {} tensor-parallel ranks", mesh.tensor), mesh.tensor));
   if (job.engine == DataParallelEngine::kDdp)
-    parts.communicators.push_back(communicator(gpu, "communicator of all ranks", mesh.data));
+    parts.communicators.push_back(communicator(gpu, fmt::format("communicator of {} data-parallel ranks", mesh.data), mesh.data));
   if (job.engine == DataParallelEngine::kFsdp2) {
     if (mesh.shard > 1)
       parts.communicators.push_back(

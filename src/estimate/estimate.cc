@@ -21,7 +21,7 @@ struct Prepared {
   ResolvedJob job;
   AllocatorSettings settings;
   DeviceParts outside;
-  Bytes capacity;
+  Machine machine;
 };
 
 Result<Prepared> prepare(const EstimateRequest& request) {
@@ -34,7 +34,7 @@ Result<Prepared> prepare(const EstimateRequest& request) {
   PLIMSOLL_CHECK(pytorch::check_supported(request.architecture, job));
   Prepared prepared{.job = std::move(job), .settings = std::move(settings)};
   prepared.outside = device_parts(gpu, prepared.job);
-  prepared.capacity = std::max(Bytes{0}, gpu.usable_memory - prepared.outside.total());
+  prepared.machine = machine_of(request, prepared.job, prepared.outside);
   return prepared;
 }
 
@@ -45,14 +45,56 @@ MemoryTimeline play(const Prepared& p, const Program& program, const Gpu& gpu, s
   return simulate(program, heap, {.keeps_events = keeps_events, .library_workspace = gpu.cublas_workspace});
 }
 
-bool has_retries(const MemoryTimeline& timeline) {
-  return std::ranges::any_of(timeline.phases, [](const auto& p) { return p.alloc_retries > 0; });
+// The run within the GPU's memory; and without limit, where the limit made a difference.
+struct Played {
+  MemoryTimeline limited;
+  std::optional<MemoryTimeline> unlimited;
+
+  // Of a job that runs out of memory: as if the device had no limit.
+  MemoryTimeline& shown() { return limited.oom ? *unlimited : limited; }
+  const MemoryTimeline& shown() const { return limited.oom ? *unlimited : limited; }
+  const MemoryTimeline& without_limit() const { return unlimited ? *unlimited : limited; }
+};
+
+Played play_both(const Prepared& p, const Program& program, const Gpu& gpu, bool keeps_events) {
+  Played played{.limited = play(p, program, gpu, p.machine.allocator_limit, keeps_events)};
+  const bool has_retries =
+      std::ranges::any_of(played.limited.phases, [](const auto& phase) { return phase.alloc_retries > 0; });
+  if (played.limited.oom || has_retries)
+    played.unlimited = play(p, program, gpu, std::nullopt, keeps_events);
+  return played;
 }
 
 Bytes reserved_peak(const MemoryTimeline& timeline) {
   Bytes peak;
   for (const PhaseMemory& phase : timeline.phases) peak = std::max(peak, phase.reserved_peak);
   return peak;
+}
+
+Bytes host_peak(const Prepared& p, const Program& program, const MemoryTimeline& timeline) {
+  Bytes peak;
+  for (const PhaseMemory& phase : timeline.phases) peak = std::max(peak, phase.host_peak);
+  if (p.job.loop.has_save && !timeline.phases.empty())
+    peak = std::max(peak, timeline.phases.back().host_end + save_staging(program, p.job).bytes);
+  return peak + kProcessBaseline;
+}
+
+Demand demand_of(const Prepared& p, const Program& program, const Played& played) {
+  const MemoryTimeline& shown = played.shown();
+  Demand demand{.device = reserved_peak(shown) + p.outside.total(),
+                .wanted = reserved_peak(played.without_limit()) + p.outside.total(),
+                .host = host_peak(p, program, shown)};
+  for (const PhaseMemory& phase : shown.phases)
+    demand.minimum = std::max(demand.minimum,
+                              std::max(phase.live_peak, phase.workspace_peak) + phase.library_workspace);
+  for (const PhaseMemory& phase : played.limited.phases) demand.alloc_retries += phase.alloc_retries;
+  return demand;
+}
+
+Verdict verdict_of(const Prepared& p, const Program& program, const Played& played, const Demand& demand) {
+  std::optional<FailedRequest> failed;
+  if (played.limited.oom) failed = failed_request(program, played.limited);
+  return judge(p.machine, demand, std::move(failed));
 }
 
 void add_notes(const Architecture& a, const Prepared& p, const Program& program, Estimate& e) {
@@ -87,8 +129,8 @@ Estimate describe(const EstimateRequest& request, const Prepared& p, const Progr
              .node = request.node,
              .job = p.job,
              .outside = p.outside,
-             .capacity = p.capacity};
-  e.host_capacity = request.node.host_memory / std::max<int64_t>(1, p.job.mesh.gpus_per_node);
+             .capacity = p.machine.allocator_limit,
+             .host_capacity = p.machine.host_of_rank};
   add_notes(a, p, program, e);
   return e;
 }
@@ -124,31 +166,23 @@ Result<EstimateRun> run_estimate(const EstimateRequest& request) {
   PLIMSOLL_TRY(program, pytorch::build_training(request.architecture, prepared.job));
   EstimateRun run{.estimate = describe(request, prepared, program), .program = std::move(program)};
   Estimate& e = run.estimate;
-  MemoryTimeline limited = play(prepared, run.program, request.gpu, e.capacity, true);
-  e.reserved_without_limit = reserved_peak(limited);
-  if (limited.oom || has_retries(limited)) {
-    MemoryTimeline unlimited = play(prepared, run.program, request.gpu, std::nullopt, true);
-    e.reserved_without_limit = reserved_peak(unlimited);
-    if (limited.oom) run.timeline = std::move(unlimited);
-  }
-  if (!limited.oom) run.timeline = std::move(limited);
+  Played played = play_both(prepared, run.program, request.gpu, true);
+  e.reserved_without_limit = reserved_peak(played.without_limit());
+  e.verdict = verdict_of(prepared, run.program, played, demand_of(prepared, run.program, played));
+  run.timeline = std::move(played.shown());
   run.shown = shown_categories(run.program, run.timeline);
   e.phases = phases_of(run.program, run.timeline, run.shown, e.outside);
   if (prepared.job.loop.has_save) add_save_phase(prepared, run);
-  e.verdict = judge(e, run.program, limited.oom ? limited : run.timeline);
   return run;
 }
 
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request, const Program& program) {
   PLIMSOLL_TRY(prepared, prepare(request));
-  const MemoryTimeline limited = play(prepared, program, request.gpu, prepared.capacity, false);
-  QuickAnswer answer{.runs = !limited.oom};
-  const bool is_limited = limited.oom || has_retries(limited);
-  answer.wanted =
-      prepared.outside.total() +
-      reserved_peak(is_limited ? play(prepared, program, request.gpu, std::nullopt, false) : limited);
-  answer.device_peak = limited.oom ? answer.wanted : prepared.outside.total() + reserved_peak(limited);
-  return answer;
+  const Played played = play_both(prepared, program, request.gpu, false);
+  const Demand demand = demand_of(prepared, program, played);
+  const Verdict verdict = verdict_of(prepared, program, played, demand);
+  return QuickAnswer{
+      .device_peak = demand.device, .wanted = demand.wanted, .gpu = verdict.gpu, .host = verdict.host};
 }
 
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request) {

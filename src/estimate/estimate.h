@@ -63,6 +63,7 @@ struct Verdict {
   std::vector<std::string> reasons;
   std::optional<FailedRequest> failed;
   int64_t alloc_retries = 0;  // times the allocator had to give back cached segments to go on
+  Bytes to_fit;               // of a job at risk: what it would have to take less on the GPU
 };
 
 struct Estimate {
@@ -103,11 +104,11 @@ struct EstimateRequest {
 // Errors: a contradiction in the job; a choice without a recipe.
 Result<EstimateRun> run_estimate(const EstimateRequest& request);
 
-// The highest device use and whether the job runs at all: what a changed job is asked for.
+// The highest device use and the verdict, as run_estimate() gives them: what a changed job is asked for.
 struct QuickAnswer {
-  Bytes device_peak;  // as MemoryUse::device
-  Bytes wanted;       // the same on a device without limit
-  bool runs = true;   // within the GPU's memory
+  Bytes device_peak;  // Estimate::device_peak()
+  Bytes wanted;       // Estimate::wanted()
+  Fit gpu = Fit::kFits, host = Fit::kFits;
 };
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request);
 // The same for a job that differs from that of `program` in the allocator only.

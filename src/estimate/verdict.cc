@@ -9,6 +9,91 @@
 namespace plimsoll {
 namespace {
 
+std::string where(const FailedRequest& failed) {
+  std::string text(shown_name_of(failed.phase));
+  if (failed.timeline_phase != text) text += fmt::format(" ({})", failed.timeline_phase);
+  text += fmt::format(", at {}", failed.op);
+  if (!failed.module.empty()) text += fmt::format(" of {}", failed.module);
+  return text;
+}
+
+void judge_failure(const Machine& machine, const Demand& demand, Verdict& verdict) {
+  const FailedRequest& failed = *verdict.failed;
+  verdict.gpu = Fit::kOutOfMemory;
+  verdict.reasons.push_back(fmt::format(
+      "out of memory in {}: a request of {} fails with {} allocated and {} reserved of the {} that "
+      "the allocator may take",
+      where(failed), to_text(failed.details.requested), to_gib_text(failed.details.allocated),
+      to_gib_text(failed.details.reserved), to_gib_text(machine.allocator_limit)));
+  if (demand.minimum <= machine.allocator_limit)
+    verdict.reasons.push_back(
+        fmt::format("fragmentation decides: without it {} would do, so another order of sizes might run",
+                    to_gib_text(demand.minimum)));
+}
+
+std::string margin_text(const Machine& machine) {
+  std::string text =
+      fmt::format("{:.0f} % of the GPU for what isn't modelled (other processes, kernels tuned at run time)",
+                  100 * kUnmodelledShare);
+  if (machine.estimated_outside.value > 0)
+    text += fmt::format(" and {} for context and communicators, whose sizes are estimates",
+                        to_gib_text(machine.estimated_outside));
+  return text;
+}
+
+// What would break a job that runs, and how much less would make it fit.
+void judge_risks(const Machine& machine, const Demand& demand, Verdict& verdict) {
+  const Bytes headroom = machine.usable - demand.device;
+  const Bytes margin = machine.margin();
+  if (verdict.alloc_retries > 0)
+    verdict.reasons.push_back(
+        fmt::format("fragmentation: the allocator has to give cached segments back {} time{} to go on, which "
+                    "stalls the GPU; without a limit the job would take {}",
+                    verdict.alloc_retries, verdict.alloc_retries == 1 ? "" : "s", to_gib_text(demand.wanted)));
+  else if (headroom < margin)
+    verdict.reasons.push_back(fmt::format("margin: {} to spare is less than {}: {}", to_gib_text(headroom),
+                                          to_gib_text(margin), margin_text(machine)));
+  else
+    return;
+  verdict.gpu = Fit::kAtRisk;
+  verdict.to_fit = std::max(Bytes{0}, demand.wanted - (machine.usable - margin));
+}
+
+constexpr double kHostMargin = 0.9;  // the operating system and the page cache want some
+
+void judge_host(const Machine& machine, const Demand& demand, Verdict& verdict) {
+  const std::string text =
+      fmt::format("{} of host memory for each of {} ranks, of {} that the node has", to_gib_text(demand.host),
+                  machine.ranks_per_node, to_gib_text(machine.host_of_node));
+  if (demand.host > machine.host_of_rank) {
+    verdict.host = Fit::kOutOfMemory;
+    verdict.reasons.push_back("host out of memory: " + text);
+  } else if (static_cast<double>(demand.host.value) >
+             kHostMargin * static_cast<double>(machine.host_of_rank.value)) {
+    verdict.host = Fit::kAtRisk;
+    verdict.reasons.push_back(fmt::format("host at risk: {}; {:.0f} % of it are left to the system", text,
+                                          100 * (1 - kHostMargin)));
+  }
+}
+
+}  // namespace
+
+Bytes Machine::margin() const {
+  const double unmodelled = kUnmodelledShare * static_cast<double>(usable.value);
+  return estimated_outside + Bytes{static_cast<int64_t>(unmodelled)};
+}
+
+Machine machine_of(const EstimateRequest& request, const ResolvedJob& job, const DeviceParts& outside) {
+  const Bytes usable = request.gpu.usable_memory;
+  const int64_t ranks = std::max<int64_t>(1, job.mesh.gpus_per_node);
+  return {.usable = usable,
+          .allocator_limit = std::max(Bytes{0}, usable - outside.total()),
+          .estimated_outside = outside.estimated(),
+          .host_of_rank = request.node.host_memory / ranks,
+          .host_of_node = request.node.host_memory,
+          .ranks_per_node = ranks};
+}
+
 FailedRequest failed_request(const Program& program, const MemoryTimeline& limited) {
   const OomEvent& oom = *limited.oom;
   const Op& op = program.op(oom.op);
@@ -22,90 +107,13 @@ FailedRequest failed_request(const Program& program, const MemoryTimeline& limit
           .details = oom.details};
 }
 
-std::string where(const FailedRequest& failed) {
-  std::string text =
-      fmt::format("{} ({}), at {}", shown_name_of(failed.phase), failed.timeline_phase, failed.op);
-  if (!failed.module.empty()) text += fmt::format(" of {}", failed.module);
-  return text;
-}
-
-// No allocator could do with less.
-Bytes needs_at_least(const Estimate& e) {
-  Bytes most;
-  for (const PhaseEstimate& phase : e.phases)
-    most = std::max(most, phase.use.live + phase.use.categories[static_cast<size_t>(Category::kWorkspace)]);
-  return most;
-}
-
-void judge_failure(const Estimate& e, Verdict& verdict) {
-  const FailedRequest& failed = *verdict.failed;
-  verdict.gpu = Fit::kOutOfMemory;
-  verdict.reasons.push_back(fmt::format(
-      "out of memory in {}: a request of {} fails with {} allocated and {} reserved of the {} that "
-      "the allocator may take",
-      where(failed), to_text(failed.details.requested), to_gib_text(failed.details.allocated),
-      to_gib_text(failed.details.reserved), to_gib_text(e.capacity)));
-  if (needs_at_least(e) <= e.capacity)
-    verdict.reasons.push_back(
-        fmt::format("fragmentation decides: without it {} would do, so another order of sizes might run",
-                    to_gib_text(needs_at_least(e))));
-}
-
-// What would break a job that runs.
-void judge_risks(const Estimate& e, Verdict& verdict) {
-  const MemoryUse& peak = e.peak_phase().use;
-  const Bytes headroom = e.gpu.usable_memory - peak.device;
-  const auto risk = [&](std::string text) {
-    verdict.gpu = Fit::kAtRisk;
-    verdict.reasons.push_back(std::move(text));
-  };
-  if (verdict.alloc_retries > 0)
-    return risk(fmt::format(
-        "fragmentation: the allocator has to give cached segments back {} time{} to go on, which stalls "
-        "the GPU; without a limit it would reserve {}",
-        verdict.alloc_retries, verdict.alloc_retries == 1 ? "" : "s", to_gib_text(e.reserved_without_limit)));
-  const Bytes slack = peak.reserved - peak.live;
-  if (headroom < slack)
-    risk(fmt::format(
-        "fragmentation: {} of headroom is less than the {} by which the allocator's reserved memory "
-        "exceeds what is live",
-        to_gib_text(headroom), to_gib_text(slack)));
-  if (headroom < e.outside.estimated())
-    risk(fmt::format(
-        "estimates: {} of headroom is less than the {} of context and communicators that nobody has "
-        "measured for this job",
-        to_gib_text(headroom), to_gib_text(e.outside.estimated())));
-}
-
-constexpr double kHostMargin = 0.9;  // the operating system and the page cache want some
-
-void judge_host(const Estimate& e, Verdict& verdict) {
-  Bytes peak;
-  for (const PhaseEstimate& phase : e.phases) peak = std::max(peak, phase.use.host);
-  const std::string text =
-      fmt::format("{} of host memory for each of {} ranks, of {} that the node has", to_gib_text(peak),
-                  e.job.mesh.gpus_per_node, to_gib_text(e.node.host_memory));
-  if (peak > e.host_capacity) {
-    verdict.host = Fit::kOutOfMemory;
-    verdict.reasons.push_back("host out of memory: " + text);
-  } else if (static_cast<double>(peak.value) > kHostMargin * static_cast<double>(e.host_capacity.value)) {
-    verdict.host = Fit::kAtRisk;
-    verdict.reasons.push_back("host at risk: " + text);
-  }
-}
-
-}  // namespace
-
-Verdict judge(const Estimate& estimate, const Program& program, const MemoryTimeline& limited) {
-  Verdict verdict;
-  for (const PhaseMemory& phase : limited.phases) verdict.alloc_retries += phase.alloc_retries;
-  if (limited.oom) {
-    verdict.failed = failed_request(program, limited);
-    judge_failure(estimate, verdict);
-  } else {
-    judge_risks(estimate, verdict);
-  }
-  judge_host(estimate, verdict);
+Verdict judge(const Machine& machine, const Demand& demand, std::optional<FailedRequest> failed) {
+  Verdict verdict{.failed = std::move(failed), .alloc_retries = demand.alloc_retries};
+  if (verdict.failed)
+    judge_failure(machine, demand, verdict);
+  else
+    judge_risks(machine, demand, verdict);
+  judge_host(machine, demand, verdict);
   return verdict;
 }
 
