@@ -1,9 +1,9 @@
 #include "estimate/candidates.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "strategy/names.h"
 #include "strategy/resolve.h"
@@ -12,10 +12,12 @@ namespace plimsoll {
 namespace {
 
 constexpr int64_t kShortestSequence = 512;  // shorter ones are no answer
+constexpr std::string_view kOffloadPrice = "copies over PCIe, the optimizer runs on the CPU";
 
 class Checklist {
  public:
-  explicit Checklist(const Estimate& e) : e_(e), job_(e.job), peak_(e.peak_phase().use) {}
+  Checklist(const Estimate& e, const ProgramFacts& facts)
+      : e_(e), facts_(facts), job_(e.job), peak_(e.peak_phase().use) {}
 
   std::vector<Candidate> list() {
     sequence();
@@ -70,31 +72,57 @@ class Checklist {
       add({"recompute.mode=full"}, "every block's forward runs once more", Price::kMoreCompute, activations);
   }
 
+  Bytes states() const {
+    return of({Category::kParameter, Category::kGradient, Category::kOptimizerState});
+  }
+
   void sharding() {
     const Mesh& mesh = job_.mesh;
-    const Bytes states = of({Category::kParameter, Category::kGradient, Category::kOptimizerState});
-    const std::string precision = fmt::format("precision={}", name_of(job_.precision));
     if (mesh.world == 1 && e_.node.gpus > 1)
-      add({fmt::format("hardware.gpus={}", e_.node.gpus), "parallel.engine=fsdp2", precision},
-          fmt::format("{} GPUs instead of one", e_.node.gpus), Price::kMoreHardware, states);
-    if (job_.engine == DataParallelEngine::kDdp)
-      add({"parallel.engine=fsdp2", precision}, "parameters are gathered for each block", Price::kSlower,
-          states);
-    if (job_.engine != DataParallelEngine::kFsdp2) return;
-    if (mesh.replicate > 1)
-      add({"fsdp2.replicate=1"}, "shards over all ranks, across nodes", Price::kSlower, states);
+      to_fsdp2({fmt::format("hardware.gpus={}", e_.node.gpus)},
+               fmt::format("{} GPUs instead of one", e_.node.gpus), Price::kMoreHardware);
+    if (job_.engine == DataParallelEngine::kDdp) {
+      if (!job_.ddp.gradient_as_bucket_view)
+        add({"ddp.gradient_as_bucket_view=true"}, "nothing", Price::kNothing,
+            of({Category::kGradient, Category::kCommunicationBucket}) / 2);
+      to_fsdp2({}, "parameters are gathered for each block", Price::kSlower);
+    }
+    if (job_.engine == DataParallelEngine::kFsdp2) within_fsdp2();
+  }
+
+  // Another engine, as it would be chosen with the same dtypes; and with offload on top, as a last resort.
+  void to_fsdp2(std::vector<std::string> settings, const std::string& price, Price rank) {
+    settings.emplace_back("parallel.engine=fsdp2");
+    settings.push_back(fmt::format("precision={}", name_of(job_.precision)));
+    add(settings, price, rank, states());
+    settings.emplace_back("fsdp2.cpu_offload=true");
+    add(std::move(settings), fmt::format("{}, {}", price, kOffloadPrice), rank, states() * 2)
+        .is_last_resort = true;
+  }
+
+  void within_fsdp2() {
+    if (job_.mesh.replicate > 1)
+      add({"fsdp2.replicate=1"}, "shards over all ranks, across nodes", Price::kSlower, states());
     if (!job_.fsdp2.reshard_after_forward)
       add({"fsdp2.reshard_after_forward=true"}, "gathers each block's parameters twice", Price::kSlower,
           of({Category::kUnshardedParameter}));
     if (!job_.fsdp2.cpu_offload)
-      add({"fsdp2.cpu_offload=true"}, "copies over PCIe, the optimizer runs on the CPU", Price::kSlower,
-          states);
+      add({"fsdp2.cpu_offload=true"}, std::string(kOffloadPrice), Price::kSlower, states());
   }
 
   void attention() {
-    if (job_.attention == AttentionImplementation::kEager &&
-        has_attention(e_.family, AttentionImplementation::kSdpa))
+    const bool has_sdpa = has_attention(e_.family, AttentionImplementation::kSdpa);
+    const bool is_eager = job_.attention == AttentionImplementation::kEager;
+    if (is_eager && has_sdpa)
       add({"attention.implementation=sdpa"}, "nothing, it is faster too", Price::kNothing, of_batch());
+    // sdpa itself takes a flash kernel where it can: the package saves where it can't.
+    const bool misses_flash =
+        is_eager ? !has_sdpa
+                 : job_.attention == AttentionImplementation::kSdpa && !facts_.has_flash_attention;
+    if (misses_flash && has_attention(e_.family, AttentionImplementation::kFlashAttention2) &&
+        is_half(job_.matmul_dtype()))
+      add({"attention.implementation=flash_attention_2"}, "needs the flash-attn package", Price::kOtherKernel,
+          of_batch());
   }
 
   void logits() {
@@ -120,6 +148,7 @@ class Checklist {
   }
 
   const Estimate& e_;
+  const ProgramFacts& facts_;
   const ResolvedJob& job_;
   const MemoryUse& peak_;
   std::vector<Candidate> candidates_;
@@ -127,24 +156,47 @@ class Checklist {
 
 }  // namespace
 
-// Of two values for one field the first stays: logits in pieces before another kernel for them.
-std::optional<Candidate> combination_of(const std::vector<Candidate>& candidates) {
-  Candidate all{.price = "together", .rank = Price::kTogether, .is_combination = true};
-  std::set<std::string> fields;
-  int count = 0;
-  for (const Candidate& c : candidates) {
-    if (c.rank >= Price::kTogether) continue;
-    if (c.settings[0] == "recompute.mode=selective") continue;  // full goes further
-    const auto field = [](const std::string& setting) { return setting.substr(0, setting.find('=')); };
-    if (std::ranges::any_of(c.settings, [&](const auto& s) { return fields.contains(field(s)); })) continue;
-    for (const std::string& setting : c.settings) fields.insert(field(setting));
-    all.settings.insert(all.settings.end(), c.settings.begin(), c.settings.end());
-    all.aim += c.aim;
-    ++count;
-  }
-  return count > 1 ? std::optional(std::move(all)) : std::nullopt;
+std::string field_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
+
+bool have_common_field(const Candidate& a, const Candidate& b) {
+  return std::ranges::any_of(a.settings, [&](const std::string& one) {
+    return std::ranges::any_of(b.settings,
+                               [&](const std::string& other) { return field_of(one) == field_of(other); });
+  });
 }
 
-std::vector<Candidate> candidates_for(const Estimate& estimate) { return Checklist(estimate).list(); }
+std::string joined_prices(const std::vector<std::string>& prices) {
+  std::vector<std::string> paid;
+  for (const std::string& price : prices)
+    if (!price.starts_with("nothing") && std::ranges::find(paid, price) == paid.end()) paid.push_back(price);
+  return paid.empty() ? "nothing" : fmt::format("{}", fmt::join(paid, "; "));
+}
+
+// Of two values for one field the first stays: logits in pieces before another kernel for them.
+std::optional<Candidate> combination_of(const std::vector<Candidate>& candidates) {
+  Candidate all{.rank = Price::kTogether, .is_combination = true};
+  std::vector<std::string> prices;
+  for (const Candidate& c : candidates) {
+    if (c.rank >= Price::kTogether || c.is_last_resort) continue;
+    if (c.settings[0] == "recompute.mode=selective") continue;  // full goes further
+    if (have_common_field(c, all)) continue;
+    all.settings.insert(all.settings.end(), c.settings.begin(), c.settings.end());
+    all.aim += c.aim;
+    prices.push_back(c.price);
+  }
+  all.price = joined_prices(prices);
+  return prices.size() > 1 ? std::optional(std::move(all)) : std::nullopt;
+}
+
+ProgramFacts facts_of(const Program& program) {
+  const auto is_unfused = [](const Op& op) {
+    return op.kind == OpKind::kSafeSoftmax || op.kind == OpKind::kEfficientAttention;
+  };
+  return {.has_flash_attention = std::ranges::none_of(program.ops, is_unfused)};
+}
+
+std::vector<Candidate> candidates_for(const Estimate& estimate, const ProgramFacts& facts) {
+  return Checklist(estimate, facts).list();
+}
 
 }  // namespace plimsoll

@@ -25,7 +25,8 @@ Estimate estimate_of(ResolvedJob job) {
 
 std::vector<Settings> settings_for(ResolvedJob job) {
   std::vector<Settings> all;
-  for (const Candidate& c : candidates_for(estimate_of(std::move(job)))) all.push_back(c.settings);
+  for (const Candidate& c : candidates_for(estimate_of(std::move(job))))
+    if (!c.is_last_resort) all.push_back(c.settings);
   return all;
 }
 
@@ -66,6 +67,29 @@ TEST(Candidates, AFamilyWithoutSdpaIsNotOfferedIt) {
   };
   EXPECT_TRUE(offered("llama"));
   EXPECT_FALSE(offered("bloom"));
+}
+
+TEST(Candidates, FlashAttentionWhereNothingElseIsFused) {
+  const Settings kFlash{"attention.implementation=flash_attention_2"};
+  const auto offered = [&](std::string family, AttentionImplementation implementation, bool has_flash) {
+    Estimate e = estimate_of({.attention = implementation});
+    e.family = std::move(family);
+    const auto all = candidates_for(e, {.has_flash_attention = has_flash});
+    return std::ranges::any_of(all, [&](const Candidate& c) { return c.settings == kFlash; });
+  };
+  EXPECT_TRUE(offered("gemma2", AttentionImplementation::kEager, true));   // has no sdpa
+  EXPECT_FALSE(offered("llama", AttentionImplementation::kEager, true));   // sdpa does it
+  EXPECT_TRUE(offered("llama", AttentionImplementation::kSdpa, false));    // sdpa falls back
+  EXPECT_FALSE(offered("llama", AttentionImplementation::kSdpa, true));
+  EXPECT_FALSE(offered("bloom", AttentionImplementation::kEager, true));   // has none
+}
+
+TEST(Candidates, ViewsOfBucketsUnderDdp) {
+  const Settings kViews{"ddp.gradient_as_bucket_view=true"};
+  EXPECT_THAT(settings_for({.engine = DataParallelEngine::kDdp}), Contains(kViews));
+  EXPECT_THAT(
+      settings_for({.engine = DataParallelEngine::kDdp, .ddp = {.gradient_as_bucket_view = true}}),
+      Not(Contains(kViews)));
 }
 
 // What leaves hardware and training as they are, one value a field.

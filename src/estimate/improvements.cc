@@ -10,13 +10,14 @@
 #include <thread>
 
 #include "estimate/candidates.h"
+#include "estimate/cure.h"
 #include "strategy/job_file.h"
 
 namespace plimsoll {
 namespace {
 
-// How many statements of changed programs a page may cost: about 40 ms on two cores.
-constexpr size_t kStatementBudget = 90'000;
+// How many statements of changed programs the table may cost: all rows of a model of 32 layers.
+constexpr size_t kStatementBudget = 140'000;
 constexpr size_t kFewest = 2;
 
 void in_threads(unsigned threads, size_t count, const std::function<void(size_t)>& work) {
@@ -39,24 +40,20 @@ class Finder {
       : request_(request), run_(run), options_(options) {}
 
   Improvements find() {
-    candidates_ = candidates_for(run_.estimate);
+    candidates_ = candidates_for(run_.estimate, facts_of(run_.program));
     drop_unsupported();
+    set_last_resorts_aside();
     if (auto combination = combination_of(candidates_)) candidates_.push_back(std::move(*combination));
     if (!options_.tries_all) drop_costly();
     std::vector<std::optional<Result<QuickAnswer>>> answers(candidates_.size());
     in_threads(options_.threads, candidates_.size(),
                [&](size_t i) { answers[i] = answer_for(candidates_[i]); });
     for (size_t i = 0; i < candidates_.size(); ++i) take(candidates_[i], *answers[i]);
-    if (run_.estimate.verdict.gpu == Fit::kOutOfMemory) find_cure();
+    if (run_.estimate.verdict.gpu != Fit::kFits) found_.cure = cure();
     return std::move(found_);
   }
 
  private:
-  struct Tried {
-    Candidate candidate;
-    Change change;
-  };
-
   Result<Job> changed_job(const std::vector<std::string>& settings) const {
     Job changed = request_.job;
     for (const std::string& setting : settings) PLIMSOLL_CHECK(apply_setting(changed, setting));
@@ -70,17 +67,24 @@ class Finder {
     return candidate.has_same_program ? quick_estimate(changed, run_.program) : quick_estimate(changed);
   }
 
+  Result<void> check(const Candidate& candidate) const {
+    PLIMSOLL_TRY(job, changed_job(candidate.settings));
+    return check_estimable(
+        {.architecture = request_.architecture, .job = job, .gpu = request_.gpu, .node = request_.node});
+  }
+
   void drop_unsupported() {
     std::erase_if(candidates_, [&](const Candidate& candidate) {
-      const Result<Job> job = changed_job(candidate.settings);
-      const Result<void> checked = job ? check_estimable({.architecture = request_.architecture,
-                                                          .job = *job,
-                                                          .gpu = request_.gpu,
-                                                          .node = request_.node})
-                                       : tl::unexpected(job.error());
-      if (!checked) refuse(candidate, checked.error());
+      const Result<void> checked = check(candidate);
+      if (!checked && !candidate.is_last_resort) refuse(candidate, checked.error());
       return !checked;
     });
+  }
+
+  void set_last_resorts_aside() {
+    for (const Candidate& candidate : candidates_)
+      if (candidate.is_last_resort) tried_.push_back({.candidate = candidate});
+    std::erase_if(candidates_, &Candidate::is_last_resort);
   }
 
   // Keeps those that work on the most bytes, in the order of the checklist.
@@ -95,10 +99,12 @@ class Finder {
     const std::set<size_t> dropped(order.begin() + static_cast<std::ptrdiff_t>(affordable), order.end());
     std::vector<Candidate> kept;
     for (size_t i = 0; i < candidates_.size(); ++i) {
-      if (dropped.contains(i))
-        found_.untried.push_back(text_of(candidates_[i].settings));
-      else
+      if (!dropped.contains(i)) {
         kept.push_back(std::move(candidates_[i]));
+        continue;
+      }
+      if (!candidates_[i].is_combination) found_.untried.push_back(text_of(candidates_[i].settings));
+      tried_.push_back({.candidate = std::move(candidates_[i])});
     }
     candidates_ = std::move(kept);
   }
@@ -114,41 +120,37 @@ class Finder {
     return {.settings = candidate.settings,
             .price = candidate.price,
             .device_peak = answer.device_peak,
+            .wanted = answer.wanted,
             .saved = run_.estimate.wanted() - answer.wanted,
-            .runs = answer.runs,
+            .gpu = answer.gpu,
+            .host = answer.host,
             .is_combination = candidate.is_combination};
   }
 
   void take(const Candidate& candidate, const Result<QuickAnswer>& answer) {
     if (!answer) return refuse(candidate, answer.error());
     Change change = change_of(candidate, *answer);
-    if (change.saved.value > 0)
+    if (change.saved >= kLeastSaving)
       found_.changes.push_back(change);
     else
       found_.without_effect.push_back(text_of(candidate.settings));
     tried_.push_back({.candidate = candidate, .change = std::move(change)});
   }
 
-  // The cheapest single change that runs; else the changes put together, cheapest first, until it runs.
-  void find_cure() {
-    std::ranges::stable_sort(tried_, {}, [](const Tried& t) { return t.candidate.rank; });
-    for (const Tried& t : tried_)
-      if (t.change.runs) {
-        found_.cure = t.change;
-        return;
-      }
-    Candidate together{.price = "together"};
-    for (const Tried& t : tried_) {
-      if (t.change.saved.value <= 0 || t.candidate.is_combination) continue;
-      Candidate more = together;
-      more.settings.insert(more.settings.end(), t.candidate.settings.begin(), t.candidate.settings.end());
-      const Result<QuickAnswer> answer = answer_for(more);
-      if (!answer) continue;  // contradicts a change before it
-      together = std::move(more);
-      if (!answer->runs) continue;
-      found_.cure = change_of(together, *answer);
-      return;
-    }
+  std::vector<std::optional<Change>> changes_of(const std::vector<Candidate>& candidates) const {
+    std::vector<std::optional<Change>> changes(candidates.size());
+    in_threads(options_.threads, candidates.size(), [&](size_t i) {
+      if (const Result<QuickAnswer> answer = answer_for(candidates[i]))
+        changes[i] = change_of(candidates[i], *answer);
+    });
+    return changes;
+  }
+
+  std::optional<Change> cure() const {
+    return find_cure({.now = run_.estimate.verdict,
+                      .tried = tried_,
+                      .is_possible = [&](const Candidate& c) { return check(c).has_value(); },
+                      .estimate = [&](const auto& candidates) { return changes_of(candidates); }});
   }
 
   const EstimateRequest& request_;

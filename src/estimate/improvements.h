@@ -2,10 +2,12 @@
 //
 //   Improvements found = find_improvements(request, estimate, {});
 //   found.changes[0].settings;      // {"recompute.mode=full"}
-//   found.changes[0].saved;         // of the device peak
-//   found.cure;                     // of a job that runs out of memory: the cheapest change, or several
+//   found.changes[0].saved;         // of what the job would take of a device without limit
+//   found.changes[0].gpu;           // the verdict of the changed job, as its own page would have it
+//   found.cure;                     // of a job that doesn't fit: the cheapest change, or several, that does
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,22 +16,28 @@
 
 namespace plimsoll {
 
+inline constexpr Bytes kLeastSaving = kGiB / 200;  // less is 0.00 GiB on the page
+
 struct Change {
   std::vector<std::string> settings;  // as --set takes them
   std::string price;                  // what it costs
-  Bytes device_peak;                  // of the changed job
-  Bytes saved;
-  bool runs = false;            // within the GPU's memory
+  Bytes device_peak;                  // Estimate::device_peak() of the changed job
+  Bytes wanted;                       // Estimate::wanted(): on a device without limit
+  Bytes saved;                        // of what the job wants
+  Fit gpu = Fit::kFits, host = Fit::kFits;
   bool is_combination = false;  // of other changes
 
+  Fit worst() const { return std::max(gpu, host); }
   std::string to_text() const;  // "recompute.mode=full"
 };
 
 struct Improvements {
   std::vector<Change> changes;              // that save something, in the order of the checklist
-  std::vector<std::string> without_effect;  // tried, saves nothing
+  std::vector<std::string> without_effect;  // tried, saves nothing worth a line
   std::vector<std::string> unsupported;     // "loss.path=chunked (why)"
   std::vector<std::string> untried;  // the program is too large to try all: ImprovementOptions::tries_all
+  // Of a job that doesn't fit: the cheapest change, or several, that does; where there is none, of a job that
+  // runs out of memory one that is at risk.
   std::optional<Change> cure;
 };
 

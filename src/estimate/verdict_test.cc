@@ -9,57 +9,62 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A step that uses 60 of 80 GiB, 58 of them reserved for 56 that live; context 2 GiB; 200 GiB of host memory
-// for each rank.
-Estimate usual() {
-  Estimate e;
-  e.gpu.usable_memory = kGiB * 80;
-  e.outside.context = {.name = "context", .bytes = kGiB * 2};
-  e.capacity = kGiB * 78;
-  e.host_capacity = kGiB * 200;
-  e.node.host_memory = kGiB * 1600;
-  e.job.mesh.gpus_per_node = 8;
-  PhaseEstimate step{.kind = PhaseKind::kSteadyStep};
-  step.use.live = kGiB * 56;
-  step.use.reserved = kGiB * 58;
-  step.use.device = kGiB * 60;
-  step.use.host = kGiB * 100;
-  e.phases = {step};
-  return e;
+// Of 80 GiB the allocator may take 78; 200 GiB of host memory for each of 8 ranks.
+constexpr Machine kMachine{.usable = kGiB * 80,
+                           .allocator_limit = kGiB * 78,
+                           .host_of_rank = kGiB * 200,
+                           .host_of_node = kGiB * 1600,
+                           .ranks_per_node = 8};
+constexpr Demand kUsual{
+    .device = kGiB * 60, .wanted = kGiB * 60, .minimum = kGiB * 56, .host = kGiB * 100};
+
+Demand taking(Bytes device) {
+  Demand demand = kUsual;
+  demand.device = demand.wanted = device;
+  return demand;
 }
 
-Verdict verdict_of(const Estimate& e) { return judge(e, {}, {}); }
-
-TEST(Verdict, FitsWhenHeadroomExceedsWhatMayGoWrong) {
-  const Verdict verdict = verdict_of(usual());
+TEST(Verdict, FitsWhenTheMarginIsLeft) {
+  const Verdict verdict = judge(kMachine, kUsual, {});
   EXPECT_EQ(verdict.gpu, Fit::kFits);
   EXPECT_EQ(verdict.host, Fit::kFits);
   EXPECT_TRUE(verdict.reasons.empty());
+  EXPECT_EQ(verdict.to_fit, Bytes{0});
 }
 
-TEST(Verdict, LessHeadroomThanTheAllocatorsSlackIsARisk) {
-  Estimate e = usual();
-  e.phases[0].use.live = kGiB * 37;  // 21 GiB of slack, 20 of headroom
-  const Verdict verdict = verdict_of(e);
+// 2 % of 80 GiB are 1.6.
+TEST(Verdict, LessThanTheMarginIsARiskAndSaysWhatIsMissing) {
+  EXPECT_EQ(judge(kMachine, taking(kGiB * 78), {}).gpu, Fit::kFits);
+  const Verdict verdict = judge(kMachine, taking(kGiB * 79), {});
   EXPECT_EQ(verdict.gpu, Fit::kAtRisk);
-  EXPECT_THAT(verdict.reasons, ElementsAre(HasSubstr("20.00 GiB of headroom is less than the 21.00 GiB")));
+  EXPECT_THAT(verdict.reasons, ElementsAre(HasSubstr("1.00 GiB to spare is less than 1.60 GiB")));
+  EXPECT_EQ(judge(kMachine, taking(kGiB * 79 - verdict.to_fit), {}).gpu, Fit::kFits);
+  EXPECT_EQ(judge(kMachine, taking(kGiB * 79 - verdict.to_fit + Bytes{1}), {}).gpu, Fit::kAtRisk);
 }
 
-TEST(Verdict, LessHeadroomThanWhatNobodyMeasuredIsARisk) {
-  Estimate e = usual();
-  e.outside.communicators = {{.name = "communicator", .bytes = kGiB * 21, .is_estimate = true}};
-  EXPECT_EQ(verdict_of(e).gpu, Fit::kAtRisk);
-  e.outside.communicators[0].is_estimate = false;
-  EXPECT_EQ(verdict_of(e).gpu, Fit::kFits);
+TEST(Verdict, EstimatesOutsideTheAllocatorWidenTheMargin) {
+  Machine machine = kMachine;
+  EXPECT_EQ(judge(machine, taking(kGiB * 70), {}).gpu, Fit::kFits);
+  machine.estimated_outside = kGiB * 9;
+  EXPECT_EQ(judge(machine, taking(kGiB * 70), {}).gpu, Fit::kAtRisk);
 }
 
-TEST(Verdict, RetriesOfTheAllocatorAreARiskOfTheirOwn) {
-  MemoryTimeline timeline;
-  timeline.phases = {{.phase = "bwd1", .alloc_retries = 1}, {.phase = "bwd2", .alloc_retries = 2}};
-  const Verdict verdict = judge(usual(), {}, timeline);
+// What the allocator caches is no risk: it would be given back. 20 GiB to spare, 24 more reserved than live.
+TEST(Verdict, CachedSegmentsAreNoRisk) {
+  Demand demand = kUsual;
+  demand.minimum = kGiB * 36;
+  EXPECT_EQ(judge(kMachine, demand, {}).gpu, Fit::kFits);
+}
+
+TEST(Verdict, RetriesOfTheAllocatorAreARiskHoweverMuchIsLeft) {
+  Demand demand = kUsual;
+  demand.alloc_retries = 3;
+  demand.wanted = kGiB * 81;
+  const Verdict verdict = judge(kMachine, demand, {});
   EXPECT_EQ(verdict.gpu, Fit::kAtRisk);
   EXPECT_EQ(verdict.alloc_retries, 3);
   EXPECT_THAT(verdict.reasons, ElementsAre(HasSubstr("cached segments back 3 times")));
+  EXPECT_EQ(verdict.to_fit, kGiB * 81 - (kGiB * 80 - kMachine.margin()));
 }
 
 TEST(Verdict, OutOfMemoryNamesPhaseOpModuleAndRequest) {
@@ -70,28 +75,33 @@ TEST(Verdict, OutOfMemoryNamesPhaseOpModuleAndRequest) {
   timeline.phases = {{.phase = "load"}, {.phase = "bwd1"}};
   timeline.oom = OomEvent{
       .phase = 1, .details = {.requested = kMiB * 256, .allocated = kGiB * 70, .reserved = kGiB * 77}};
-  Estimate e = usual();
-  e.phases[0].use.live = kGiB * 90;  // of the run without a limit
-  const Verdict verdict = judge(e, program, timeline);
+  const FailedRequest failed = failed_request(program, timeline);
+  EXPECT_EQ(failed.phase, PhaseKind::kFirstStep);
+  EXPECT_EQ(failed.module, "model.layers.3.mlp");
+  Demand demand = taking(kGiB * 95);
+  demand.minimum = kGiB * 90;  // of the run without a limit
+  const Verdict verdict = judge(kMachine, demand, failed);
   EXPECT_EQ(verdict.gpu, Fit::kOutOfMemory);
-  ASSERT_TRUE(verdict.failed);
-  EXPECT_EQ(verdict.failed->phase, PhaseKind::kFirstStep);
-  EXPECT_EQ(verdict.failed->module, "model.layers.3.mlp");
   EXPECT_THAT(verdict.reasons,
               ElementsAre(HasSubstr("first step (bwd1), at aten::mm.default of model.layers.3.mlp: "
                                     "a request of 256.00 MiB fails")));
-  e.phases[0].use.live = kGiB * 76;  // no more than the allocator may take
-  EXPECT_THAT(judge(e, program, timeline).reasons,
+  demand.minimum = kGiB * 76;  // no more than the allocator may take
+  EXPECT_THAT(judge(kMachine, demand, failed).reasons,
               ElementsAre(HasSubstr("out of memory"), HasSubstr("fragmentation decides")));
 }
 
+TEST(Verdict, APhaseOfOneNameIsSaidOnce) {
+  const FailedRequest failed{.phase = PhaseKind::kLoad, .timeline_phase = "load", .op = "aten::empty"};
+  EXPECT_THAT(judge(kMachine, taking(kGiB * 95), failed).reasons[0], HasSubstr("in load, at aten::empty"));
+}
+
 TEST(Verdict, TheHostIsJudgedApart) {
-  Estimate e = usual();
-  e.phases[0].use.host = kGiB * 181;  // above nine tenths
-  EXPECT_EQ(verdict_of(e).host, Fit::kAtRisk);
-  EXPECT_EQ(verdict_of(e).gpu, Fit::kFits);
-  e.phases[0].use.host = kGiB * 201;
-  EXPECT_EQ(verdict_of(e).host, Fit::kOutOfMemory);
+  Demand demand = kUsual;
+  demand.host = kGiB * 181;  // above nine tenths
+  EXPECT_EQ(judge(kMachine, demand, {}).host, Fit::kAtRisk);
+  EXPECT_EQ(judge(kMachine, demand, {}).gpu, Fit::kFits);
+  demand.host = kGiB * 201;
+  EXPECT_EQ(judge(kMachine, demand, {}).host, Fit::kOutOfMemory);
 }
 
 }  // namespace

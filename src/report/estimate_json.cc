@@ -42,6 +42,7 @@ Json verdict_json(const Estimate& e) {
   verdict["gpu"] = name_of(e.verdict.gpu);
   verdict["host"] = name_of(e.verdict.host);
   verdict["reasons"] = e.verdict.reasons;
+  verdict["to_fit_bytes"] = e.verdict.to_fit.value;
   if (const auto& failed = e.verdict.failed) {
     verdict["failed"] = {{"phase", name_of(failed->phase)},
                          {"op", failed->op},
@@ -60,6 +61,9 @@ Json job_json(const ResolvedJob& job) {
   json["gpus"] = job.mesh.world;
   json["data_parallel_ranks"] = job.mesh.data;
   json["shard_ranks"] = job.mesh.shard;
+  json["replica_ranks"] = job.mesh.replicate;
+  json["tensor_parallel_ranks"] = job.mesh.tensor;
+  json["cpu_offload"] = job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.cpu_offload;
   json["precision"] = name_of(job.precision);
   json["sequence"] = job.batch.sequence;
   json["micro_batch"] = job.batch.micro_batch;
@@ -88,11 +92,15 @@ Json change_json(const Change& change) {
           {"price", change.price},
           {"saved_bytes", change.saved.value},
           {"device_bytes", change.device_peak.value},
-          {"fits", change.runs}};
+          {"unlimited_device_bytes", change.wanted.value},
+          {"gpu", name_of(change.gpu)},
+          {"host", name_of(change.host)},
+          {"fits", change.worst() == Fit::kFits}};
 }
 
-Json improvements_json(const Improvements& found) {
+Json improvements_json(const Estimate& e, const Improvements& found) {
   Json json, changes = Json::array();
+  json["unlimited_device_bytes"] = e.wanted().value;
   for (const Change& change : found.changes) changes.push_back(change_json(change));
   json["changes"] = std::move(changes);
   json["cure"] = found.cure ? change_json(*found.cure) : Json();
@@ -122,7 +130,7 @@ std::string estimate_json(const Estimate& e, const Improvements& improvements) {
   json["job"] = job_json(e.job);
   json["verdict"] = verdict_json(e);
   json["phases"] = phases_json(e);
-  json["improvements"] = improvements_json(improvements);
+  json["improvements"] = improvements_json(e, improvements);
   json["assumed"] = assumed_json(e.job);
   json["notes"] = e.notes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

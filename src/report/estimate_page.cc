@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/text_table.h"
+#include "report/improvements_text.h"
 #include "report/job_text.h"
 #include "report/ladder.h"
 
@@ -18,37 +19,11 @@ std::string number(Bytes bytes) {
   return fmt::format("{:.2f}", gib);
 }
 
-std::string_view word_of(Fit fit) {
-  return fit == Fit::kFits ? "FITS" : fit == Fit::kAtRisk ? "AT RISK" : "OUT OF MEMORY";
-}
-
-constexpr size_t kWidth = 118;
-
-// The line in pieces of at most kWidth columns, broken at spaces; later pieces are indented further.
-std::string wrapped(std::string_view line) {
-  std::string text, piece = "  ";
-  while (!line.empty()) {
-    const size_t space = std::min(line.find(' '), line.size());
-    const std::string_view word = line.substr(0, space);
-    if (piece.size() + 1 + word.size() > kWidth && piece.find_first_not_of(' ') != std::string::npos) {
-      text += piece + "\n";
-      piece = "    ";
-    }
-    if (piece.back() != ' ') piece += ' ';
-    piece += word;
-    line.remove_prefix(std::min(space + 1, line.size()));
-  }
-  return text + piece + "\n";
-}
-
 std::string verdict_text(const Estimate& e) {
-  const Bytes peak = e.device_peak();
-  const Bytes usable = e.gpu.usable_memory;
-  const std::string distance = peak <= usable ? fmt::format("{} to spare", to_gib_text(usable - peak))
-                                              : fmt::format("{} too much", to_gib_text(peak - usable));
-  std::string text = fmt::format("{}: peak {} of {} on each GPU, {}\n", word_of(e.verdict.gpu),
-                                 to_gib_text(peak), to_gib_text(usable), distance);
+  std::string text = verdict_line(e);
   for (const std::string& reason : e.verdict.reasons) text += wrapped(reason);
+  if (e.verdict.to_fit.value > 0)
+    text += wrapped(fmt::format("to fit, it has to take {} less", to_gib_text(e.verdict.to_fit)));
   return text;
 }
 
@@ -118,37 +93,16 @@ constexpr std::string_view kLegend =
     "be "
     "at different moments.";
 
+std::string legend(const Estimate& e) {
+  const bool is_oom = e.verdict.gpu == Fit::kOutOfMemory;
+  return (is_oom ? "The run stops at the request that fails: this table is of a GPU without limit. " : "") +
+         std::string(kLegend);
+}
+
 std::string list_text(std::string_view title, const std::vector<std::string>& lines) {
   if (lines.empty()) return {};
   std::string text = fmt::format("\n{}\n", title);
   for (const std::string& line : lines) text += wrapped(line);
-  return text;
-}
-
-std::string cure_text(const Improvements& found) {
-  if (!found.cure) return "  no change of the list cures it, nor all of them together\n";
-  return wrapped(fmt::format("cheapest cure: {} ({}), peak {}", found.cure->to_text(), found.cure->price,
-                             to_gib_text(found.cure->device_peak)));
-}
-
-std::string improvements_text(const Improvements& found) {
-  std::string text = "\nWhat would help, each estimated whole: GiB saved on each GPU, and the peak then\n";
-  TextTable table({"", "saves", "peak", "", ""},
-                  {Align::kLeft, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
-  for (const Change& change : found.changes)
-    table.add({change.is_combination ? "together, see below" : change.to_text(), number(change.saved),
-               number(change.device_peak), change.runs ? "fits" : "still too much",
-               change.is_combination ? "hardware and training as they are" : change.price});
-  text += found.changes.empty() ? "  nothing of the checklist\n" : table.to_text(2);
-  for (const Change& change : found.changes)
-    if (change.is_combination) text += wrapped(fmt::format("together: {}", change.to_text()));
-  if (!found.without_effect.empty())
-    text += wrapped(fmt::format("saves nothing: {}", fmt::join(found.without_effect, "; ")));
-  if (!found.unsupported.empty())
-    text += wrapped(fmt::format("not supported yet: {}", fmt::join(found.unsupported, "; ")));
-  if (!found.untried.empty())
-    text += wrapped(fmt::format("not tried on a program of this size: {}; --all-changes does",
-                                fmt::join(found.untried, "; ")));
   return text;
 }
 
@@ -174,9 +128,9 @@ std::vector<std::string> assumed_lines(const ResolvedJob& job) {
 
 std::string estimate_page(const Estimate& e, const Improvements& improvements) {
   std::string text = job_headline(e) + "\n" + verdict_text(e);
-  if (e.verdict.gpu == Fit::kOutOfMemory) text += cure_text(improvements);
-  text += peak_text(e) + "\n" + LadderTable(e).to_text() + "\n" + wrapped(kLegend);
-  text += improvements_text(improvements);
+  text += cure_text(e, improvements);
+  text += peak_text(e) + "\n" + LadderTable(e).to_text() + "\n" + wrapped(legend(e));
+  text += improvements_text(e, improvements);
   text += list_text("Assumed", assumed_lines(e.job));
   text += list_text("Notes", e.notes);
   return text;

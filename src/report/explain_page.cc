@@ -24,6 +24,11 @@ std::string peak_text(const EstimateRun& run, const PhaseEstimate& phase) {
                             to_gib_text(use.device));
 }
 
+std::string verdict_text(const Estimate& e) {
+  const bool is_oom = e.verdict.gpu == Fit::kOutOfMemory;
+  return verdict_line(e) + (is_oom ? "  what follows is of a GPU without limit\n" : "");
+}
+
 std::string curve_text(const EstimateRun& run, PhaseKind kind) {
   const auto is_meant = [&](const PhaseMemory& p) { return phase_kind_of(p.phase) == kind; };
   const auto& phases = run.timeline.phases;
@@ -59,7 +64,7 @@ std::string holders_text(const std::vector<HolderGroup>& groups, size_t most_lin
 }  // namespace
 
 std::string explain_page(const EstimateRun& run, const PhaseEstimate& phase, const ExplainOptions& options) {
-  std::string text = job_headline(run.estimate) + "\n" + peak_text(run, phase) + curve_text(run, phase.kind);
+  std::string text = job_headline(run.estimate) + "\n" + verdict_text(run.estimate) + "\n" + peak_text(run, phase) + curve_text(run, phase.kind);
   if (!phase.use.peak_event)
     return text + "\nNothing is allocated in this phase beyond what it starts with.\n";
   text += "\nAlive at the peak\n";

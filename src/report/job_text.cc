@@ -7,19 +7,22 @@
 namespace plimsoll {
 namespace {
 
-std::string engine_text(const ResolvedJob& job) {
-  switch (job.engine) {
-    case DataParallelEngine::kNone:
-      return "one rank";
-    case DataParallelEngine::kDdp:
-      return fmt::format("DDP over {} ranks", job.mesh.data);
-    case DataParallelEngine::kFsdp2:
-      break;
-  }
+constexpr size_t kWidth = 118;
+
+std::string data_parallel_text(const ResolvedJob& job) {
+  if (job.engine == DataParallelEngine::kNone) return "";
+  if (job.engine == DataParallelEngine::kDdp) return fmt::format("DDP over {} ranks", job.mesh.data);
   std::string text = fmt::format("FSDP2 over {} ranks", job.mesh.shard);
   if (job.mesh.replicate > 1) text += fmt::format(" x {} replicas", job.mesh.replicate);
   if (job.fsdp2.cpu_offload) text += " with CPU offload";
   return text;
+}
+
+std::string engine_text(const ResolvedJob& job) {
+  const std::string data = data_parallel_text(job);
+  if (job.mesh.tensor == 1) return data.empty() ? "one rank" : data;
+  const std::string tensor = fmt::format("tensor parallelism over {} ranks", job.mesh.tensor);
+  return data.empty() ? tensor : fmt::format("{} x {}", data, tensor);
 }
 
 std::string precision_text(const ResolvedJob& job) {
@@ -30,6 +33,16 @@ std::string precision_text(const ResolvedJob& job) {
 }
 
 }  // namespace
+
+std::string verdict_line(const Estimate& e) {
+  const Bytes peak = e.device_peak();
+  const Bytes usable = e.gpu.usable_memory;
+  if (e.verdict.gpu == Fit::kOutOfMemory)
+    return fmt::format("OUT OF MEMORY: needs {}, each GPU has {}{}\n", to_gib_text(peak), to_gib_text(usable),
+                       peak > usable ? fmt::format(", {} too much", to_gib_text(peak - usable)) : "");
+  return fmt::format("{}: peak {} of {} on each GPU, {} to spare\n", e.verdict.gpu == Fit::kFits ? "FITS" : "AT RISK",
+                     to_gib_text(peak), to_gib_text(usable), to_gib_text(usable - peak));
+}
 
 std::string job_headline(const Estimate& e) {
   std::string parameters = with_thousands(e.parameters) + " parameters";
@@ -45,6 +58,22 @@ std::string job_headline(const Estimate& e) {
       batch.sequence, batch.micro_batch, batch.accumulation, batch.global_batch, name_of(e.job.attention),
       name_of(e.job.recompute));
   return text;
+}
+
+std::string wrapped(std::string_view line) {
+  std::string text, piece = "  ";
+  while (!line.empty()) {
+    const size_t space = std::min(line.find(' '), line.size());
+    const std::string_view word = line.substr(0, space);
+    if (piece.size() + 1 + word.size() > kWidth && piece.find_first_not_of(' ') != std::string::npos) {
+      text += piece + "\n";
+      piece = "    ";
+    }
+    if (piece.back() != ' ') piece += ' ';
+    piece += word;
+    line.remove_prefix(std::min(space + 1, line.size()));
+  }
+  return text + piece + "\n";
 }
 
 }  // namespace plimsoll
