@@ -72,9 +72,7 @@ class Checklist {
       add({"recompute.mode=full"}, "every block's forward runs once more", Price::kMoreCompute, activations);
   }
 
-  Bytes states() const {
-    return of({Category::kParameter, Category::kGradient, Category::kOptimizerState});
-  }
+  Bytes states() const { return of({Category::kParameter, Category::kGradient, Category::kOptimizerState}); }
 
   void sharding() {
     const Mesh& mesh = job_.mesh;
@@ -96,8 +94,8 @@ class Checklist {
     settings.push_back(fmt::format("precision={}", name_of(job_.precision)));
     add(settings, price, rank, states());
     settings.emplace_back("fsdp2.cpu_offload=true");
-    add(std::move(settings), fmt::format("{}, {}", price, kOffloadPrice), rank, states() * 2)
-        .is_last_resort = true;
+    add(std::move(settings), fmt::format("{}, {}", price, kOffloadPrice), rank, states() * 2).is_last_resort =
+        true;
   }
 
   void within_fsdp2() {

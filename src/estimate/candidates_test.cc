@@ -77,19 +77,18 @@ TEST(Candidates, FlashAttentionWhereNothingElseIsFused) {
     const auto all = candidates_for(e, {.has_flash_attention = has_flash});
     return std::ranges::any_of(all, [&](const Candidate& c) { return c.settings == kFlash; });
   };
-  EXPECT_TRUE(offered("gemma2", AttentionImplementation::kEager, true));   // has no sdpa
-  EXPECT_FALSE(offered("llama", AttentionImplementation::kEager, true));   // sdpa does it
-  EXPECT_TRUE(offered("llama", AttentionImplementation::kSdpa, false));    // sdpa falls back
+  EXPECT_TRUE(offered("gemma2", AttentionImplementation::kEager, true));  // has no sdpa
+  EXPECT_FALSE(offered("llama", AttentionImplementation::kEager, true));  // sdpa does it
+  EXPECT_TRUE(offered("llama", AttentionImplementation::kSdpa, false));   // sdpa falls back
   EXPECT_FALSE(offered("llama", AttentionImplementation::kSdpa, true));
-  EXPECT_FALSE(offered("bloom", AttentionImplementation::kEager, true));   // has none
+  EXPECT_FALSE(offered("bloom", AttentionImplementation::kEager, true));  // has none
 }
 
 TEST(Candidates, ViewsOfBucketsUnderDdp) {
   const Settings kViews{"ddp.gradient_as_bucket_view=true"};
   EXPECT_THAT(settings_for({.engine = DataParallelEngine::kDdp}), Contains(kViews));
-  EXPECT_THAT(
-      settings_for({.engine = DataParallelEngine::kDdp, .ddp = {.gradient_as_bucket_view = true}}),
-      Not(Contains(kViews)));
+  EXPECT_THAT(settings_for({.engine = DataParallelEngine::kDdp, .ddp = {.gradient_as_bucket_view = true}}),
+              Not(Contains(kViews)));
 }
 
 // What leaves hardware and training as they are, one value a field.

@@ -34,7 +34,9 @@ class Search {
       if (!t.candidate.is_combination) sorted_.push_back(&t);
       if (t.change) estimated_[sorted_settings(t.candidate)] = t.change;
     }
-    std::ranges::stable_sort(sorted_, {}, [](const Tried* t) { return t->candidate.rank; });
+    std::ranges::stable_sort(sorted_, {}, [](const Tried* t) {
+      return std::pair(t->candidate.rank, t->candidate.is_last_resort);
+    });
   }
 
   std::optional<Change> find() {
@@ -72,7 +74,8 @@ class Search {
       if (!is_among(*t, is_any)) continue;
       Parts more = parts;
       const auto clashes = [&](const Tried* p) { return have_common_field(p->candidate, t->candidate); };
-      if (std::ranges::any_of(more, [&](const Tried* p) { return clashes(p) && !is_weaker(*p, *t); })) continue;
+      if (std::ranges::any_of(more, [&](const Tried* p) { return clashes(p) && !is_weaker(*p, *t); }))
+        continue;
       std::erase_if(more, clashes);
       more.push_back(t);
       if (!search_.is_possible(merged(more))) continue;

@@ -23,8 +23,8 @@ struct CureSearch {
   std::function<std::vector<std::optional<Change>>(const std::vector<Candidate>&)> estimate;
 };
 
-// Looks for a change that fits before one that is at risk, which helps only a job that runs out of memory. For
-// each: single changes that leave hardware and training as they are, cheapest first; several of them; any
+// Looks for a change that fits before one that is at risk, which helps only a job that runs out of memory.
+// For each: single changes that leave hardware and training as they are, cheapest first; several of them; any
 // single change; any changes together, last resorts too. Of several, no more than it takes in the order of
 // their price; a field has one value, of two the one that saves more.
 // Does not try every subset: whether fewer changes of a longer list would do is not known.

@@ -61,7 +61,8 @@ DeviceParts device_parts(const Gpu& gpu, const ResolvedJob& job) {
     parts.communicators.push_back(
         communicator(gpu, fmt::format("communicator of {} tensor-parallel ranks", mesh.tensor), mesh.tensor));
   if (job.engine == DataParallelEngine::kDdp)
-    parts.communicators.push_back(communicator(gpu, fmt::format("communicator of {} data-parallel ranks", mesh.data), mesh.data));
+    parts.communicators.push_back(
+        communicator(gpu, fmt::format("communicator of {} data-parallel ranks", mesh.data), mesh.data));
   if (job.engine == DataParallelEngine::kFsdp2) {
     if (mesh.shard > 1)
       parts.communicators.push_back(

@@ -25,6 +25,13 @@ TEST(DeviceParts, AMeshOfTwoAxesHasTwoCommunicators) {
   EXPECT_EQ(device_parts(gpu("sm_90"), sharded(1, 4)).communicator_bytes(), kMiB * 400);
 }
 
+TEST(DeviceParts, TensorParallelRanksHaveACommunicatorOfTheirOwn) {
+  EXPECT_EQ(device_parts(gpu("sm_90"), {.mesh = {.world = 8, .tensor = 8}}).communicator_bytes(), kMiB * 400);
+  ResolvedJob both = sharded(4, 1);
+  both.mesh.tensor = 2;
+  EXPECT_EQ(device_parts(gpu("sm_90"), both).communicator_bytes(), kMiB * 800);
+}
+
 // NVIDIA/nccl#964 for A100; at most a GiB where only the growth by rank is known.
 TEST(DeviceParts, CommunicatorsFollowTheArchitecture) {
   EXPECT_EQ(device_parts(gpu("sm_80"), sharded(2, 1)).communicator_bytes(), Bytes{544'000'000});

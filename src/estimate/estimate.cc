@@ -60,8 +60,7 @@ Played play_both(const Prepared& p, const Program& program, const Gpu& gpu, bool
   Played played{.limited = play(p, program, gpu, p.machine.allocator_limit, keeps_events)};
   const bool has_retries =
       std::ranges::any_of(played.limited.phases, [](const auto& phase) { return phase.alloc_retries > 0; });
-  if (played.limited.oom || has_retries)
-    played.unlimited = play(p, program, gpu, std::nullopt, keeps_events);
+  if (played.limited.oom || has_retries) played.unlimited = play(p, program, gpu, std::nullopt, keeps_events);
   return played;
 }
 
@@ -85,8 +84,8 @@ Demand demand_of(const Prepared& p, const Program& program, const Played& played
                 .wanted = reserved_peak(played.without_limit()) + p.outside.total(),
                 .host = host_peak(p, program, shown)};
   for (const PhaseMemory& phase : shown.phases)
-    demand.minimum = std::max(demand.minimum,
-                              std::max(phase.live_peak, phase.workspace_peak) + phase.library_workspace);
+    demand.minimum =
+        std::max(demand.minimum, std::max(phase.live_peak, phase.workspace_peak) + phase.library_workspace);
   for (const PhaseMemory& phase : played.limited.phases) demand.alloc_retries += phase.alloc_retries;
   return demand;
 }

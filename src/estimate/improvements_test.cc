@@ -19,7 +19,7 @@ Architecture small_llama() {
 
 // Sixteenths of a GiB.
 Gpu gpu_with(int64_t sixteenths) {
-  return {.name = "small", .usable_memory = kGiB * sixteenths / 16, .architecture = "sm_90"};
+  return {.name = "small", .architecture = "sm_90", .usable_memory = kGiB * sixteenths / 16};
 }
 
 Job job_of(const std::vector<std::string>& settings) {
@@ -91,7 +91,9 @@ TEST(Improvements, DoNotDependOnTheNumberOfThreads) {
   ASSERT_EQ(one.changes.size(), four.changes.size());
   for (size_t i = 0; i < one.changes.size(); ++i) EXPECT_EQ(one.changes[i].wanted, four.changes[i].wanted);
   ASSERT_EQ(one.cure.has_value(), four.cure.has_value());
-  if (one.cure) EXPECT_EQ(one.cure->settings, four.cure->settings);
+  if (one.cure) {
+    EXPECT_EQ(one.cure->settings, four.cure->settings);
+  }
 }
 
 TEST(Improvements, WhatSavesNothingWorthALineIsListedApart) {

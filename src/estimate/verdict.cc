@@ -46,10 +46,10 @@ void judge_risks(const Machine& machine, const Demand& demand, Verdict& verdict)
   const Bytes headroom = machine.usable - demand.device;
   const Bytes margin = machine.margin();
   if (verdict.alloc_retries > 0)
-    verdict.reasons.push_back(
-        fmt::format("fragmentation: the allocator has to give cached segments back {} time{} to go on, which "
-                    "stalls the GPU; without a limit the job would take {}",
-                    verdict.alloc_retries, verdict.alloc_retries == 1 ? "" : "s", to_gib_text(demand.wanted)));
+    verdict.reasons.push_back(fmt::format(
+        "fragmentation: the allocator has to give cached segments back {} time{} to go on, which "
+        "stalls the GPU; without a limit the job would take {}",
+        verdict.alloc_retries, verdict.alloc_retries == 1 ? "" : "s", to_gib_text(demand.wanted)));
   else if (headroom < margin)
     verdict.reasons.push_back(fmt::format("margin: {} to spare is less than {}: {}", to_gib_text(headroom),
                                           to_gib_text(margin), margin_text(machine)));

@@ -1,13 +1,14 @@
-// Fits, at risk (and what would break it), or out of memory (and where). The one place that decides: the page's
-// verdict and those of the changes in "what would help" are answers of the same function.
+// Fits, at risk (and what would break it), or out of memory (and where). The one place that decides: the
+// page's verdict and those of the changes in "what would help" are answers of the same function.
 //
 // At risk on the GPU is a job that runs, but
-// - only because the allocator, refused by the device, gives cached segments back and tries again. That stalls
+// - only because the allocator, refused by the device, gives cached segments back and tries again. That
+// stalls
 //   the GPU, and whether it succeeds depends on which blocks happen to be free;
 // - or with less to spare than margin_of(): the parts of the device's use that are estimates, once more, and
 //   kUnmodelledShare of the GPU for what no estimate sees.
-// Segments that the allocator caches beyond what is live are no risk by themselves: it gives them back when the
-// device refuses a request.
+// Segments that the allocator caches beyond what is live are no risk by themselves: it gives them back when
+// the device refuses a request.
 //
 // Does not model: batches of other lengths than the job's, which fragment memory differently.
 #pragma once
@@ -16,8 +17,8 @@
 
 namespace plimsoll {
 
-// Of the GPU's usable memory: other processes, kernels that are compiled or tuned at run time, inputs on their
-// way to the device. A rule of thumb.
+// Of the GPU's usable memory: other processes, kernels that are compiled or tuned at run time, inputs on
+// their way to the device. A rule of thumb.
 inline constexpr double kUnmodelledShare = 0.02;
 
 // The bounds that a job is held against.

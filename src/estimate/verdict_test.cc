@@ -15,8 +15,7 @@ constexpr Machine kMachine{.usable = kGiB * 80,
                            .host_of_rank = kGiB * 200,
                            .host_of_node = kGiB * 1600,
                            .ranks_per_node = 8};
-constexpr Demand kUsual{
-    .device = kGiB * 60, .wanted = kGiB * 60, .minimum = kGiB * 56, .host = kGiB * 100};
+constexpr Demand kUsual{.device = kGiB * 60, .wanted = kGiB * 60, .minimum = kGiB * 56, .host = kGiB * 100};
 
 Demand taking(Bytes device) {
   Demand demand = kUsual;

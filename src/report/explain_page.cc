@@ -64,7 +64,8 @@ std::string holders_text(const std::vector<HolderGroup>& groups, size_t most_lin
 }  // namespace
 
 std::string explain_page(const EstimateRun& run, const PhaseEstimate& phase, const ExplainOptions& options) {
-  std::string text = job_headline(run.estimate) + "\n" + verdict_text(run.estimate) + "\n" + peak_text(run, phase) + curve_text(run, phase.kind);
+  std::string text = job_headline(run.estimate) + "\n" + verdict_text(run.estimate) + "\n" +
+                     peak_text(run, phase) + curve_text(run, phase.kind);
   if (!phase.use.peak_event)
     return text + "\nNothing is allocated in this phase beyond what it starts with.\n";
   text += "\nAlive at the peak\n";

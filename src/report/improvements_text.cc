@@ -47,13 +47,13 @@ std::string table_text(const Estimate& e, const Improvements& found) {
 std::string cure_text(const Estimate& e, const Improvements& found) {
   if (e.verdict.gpu == Fit::kFits) return {};
   if (!found.cure)
-    return e.verdict.gpu == Fit::kAtRisk
-               ? "  no change of the checklist makes it fit, alone or with others\n"
-               : "  no change of the checklist cures it, alone or with others, sharding and offload included\n";
+    return e.verdict.gpu == Fit::kAtRisk ? "  no change of the checklist makes it fit, alone or with others\n"
+                                         : "  no change of the checklist cures it, alone or with others, "
+                                           "sharding and offload included\n";
   const Change& cure = *found.cure;
   return wrapped(fmt::format("cheapest way {}: {}; costs {}; then {}, peak {}",
-                             cure.gpu == Fit::kFits ? "to fit" : "to run at all", cure.to_text(), cure.price,
-                             verdict_words(cure.gpu, cure.host), to_gib_text(cure.device_peak)));
+                             cure.worst() == Fit::kFits ? "to fit" : "to run at all", cure.to_text(),
+                             cure.price, verdict_words(cure.gpu, cure.host), to_gib_text(cure.device_peak)));
 }
 
 std::string improvements_text(const Estimate& e, const Improvements& found) {

@@ -40,8 +40,9 @@ std::string verdict_line(const Estimate& e) {
   if (e.verdict.gpu == Fit::kOutOfMemory)
     return fmt::format("OUT OF MEMORY: needs {}, each GPU has {}{}\n", to_gib_text(peak), to_gib_text(usable),
                        peak > usable ? fmt::format(", {} too much", to_gib_text(peak - usable)) : "");
-  return fmt::format("{}: peak {} of {} on each GPU, {} to spare\n", e.verdict.gpu == Fit::kFits ? "FITS" : "AT RISK",
-                     to_gib_text(peak), to_gib_text(usable), to_gib_text(usable - peak));
+  return fmt::format("{}: peak {} of {} on each GPU, {} to spare\n",
+                     e.verdict.gpu == Fit::kFits ? "FITS" : "AT RISK", to_gib_text(peak), to_gib_text(usable),
+                     to_gib_text(usable - peak));
 }
 
 std::string job_headline(const Estimate& e) {

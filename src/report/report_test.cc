@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "report/holders.h"
+#include "report/improvements_text.h"
+#include "report/job_text.h"
 #include "report/ladder.h"
 #include "report/memory_curve.h"
 
@@ -69,6 +71,54 @@ TEST(MemoryCurve, RisesAndFalls) {
             "   1.00 GiB |    ####\n"
             "   0.50 GiB |  ########\n"
             "             |fwd1 |bwd1\n");
+}
+
+TEST(JobHeadline, NamesEveryKindOfParallelism) {
+  Estimate e;
+  e.job.mesh = {.world = 8, .tensor = 8};
+  EXPECT_THAT(job_headline(e), ::testing::HasSubstr("pytorch, tensor parallelism over 8 ranks;"));
+  e.job.engine = DataParallelEngine::kFsdp2;
+  e.job.mesh = {.world = 8, .data = 4, .shard = 4, .tensor = 2};
+  EXPECT_THAT(job_headline(e), ::testing::HasSubstr("FSDP2 over 4 ranks x tensor parallelism over 2 ranks;"));
+  e.job = {};
+  EXPECT_THAT(job_headline(e), ::testing::HasSubstr("pytorch, one rank;"));
+}
+
+Estimate at_risk() {
+  Estimate e;
+  e.gpu.usable_memory = kGiB * 80;
+  e.phases = {{.kind = PhaseKind::kSteadyStep}};
+  e.phases[0].use.device = kGiB * 79;
+  e.reserved_without_limit = kGiB * 81;
+  e.verdict.gpu = Fit::kAtRisk;
+  return e;
+}
+
+TEST(ImprovementsText, SaysTheVerdictOfEachChangeForGpuAndHost) {
+  const Improvements found{
+      .changes = {{.settings = {"a=1"}, .price = "little", .wanted = kGiB * 70, .saved = kGiB * 11},
+                  {.settings = {"b=1"},
+                   .price = "much",
+                   .wanted = kGiB * 79,
+                   .saved = kGiB * 2,
+                   .gpu = Fit::kAtRisk,
+                   .host = Fit::kOutOfMemory}}};
+  EXPECT_EQ(improvements_text(at_risk(), found),
+            "\nWhat would help, each change estimated whole: GiB on each GPU, as if it had no limit\n"
+            "              saves   peak  then                         costs\n"
+            "  (as it is)         81.00  at risk\n"
+            "  a=1         11.00  70.00  fits                         little\n"
+            "  b=1          2.00  79.00  at risk, host out of memory  much\n");
+}
+
+TEST(ImprovementsText, ACureThatIsAtRiskIsNotCalledOneThatFits) {
+  Estimate e = at_risk();
+  e.verdict.gpu = Fit::kOutOfMemory;
+  Improvements found{.cure = Change{.settings = {"a=1"}, .price = "little", .device_peak = kGiB * 70}};
+  EXPECT_EQ(cure_text(e, found), "  cheapest way to fit: a=1; costs little; then fits, peak 70.00 GiB\n");
+  found.cure->gpu = Fit::kAtRisk;
+  EXPECT_EQ(cure_text(e, found),
+            "  cheapest way to run at all: a=1; costs little; then at risk, peak 70.00 GiB\n");
 }
 
 TEST(Ladder, EveryCategoryButWorkspacesIsInOneRung) {
