@@ -246,7 +246,7 @@ TEST(RecordStream, FinishReturnsAll) {
 
 TEST(Recording, SegmentComesBeforeTheBlockItServes) {
   AllocationTrace trace;
-  const StackId stack = trace.add_stack({{.name = "aten::mm", .filename = "layers.0.mlp"}});
+  const StackId stack = trace.stacks.add({{.name = "aten::mm", .filename = "layers.0.mlp"}});
   AllocationRecorder recorder(trace);
   recorder.set_stack(stack);
   recorder.set_time(Nanoseconds{7});

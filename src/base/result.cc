@@ -8,6 +8,7 @@ std::string SourcePosition::to_text() const {
   std::string text = file;
   if (line) text += fmt::format(":{}", *line);
   if (line && column) text += fmt::format(":{}", *column);
+  if (byte) text += fmt::format("{}byte {}", text.empty() ? "" : ", ", *byte);
   if (!key.empty()) text += fmt::format("{}key \"{}\"", text.empty() ? "" : ", ", key);
   return text;
 }

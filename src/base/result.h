@@ -6,6 +6,7 @@
 //   if (!config) return tl::unexpected(config.error());
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -13,12 +14,14 @@
 
 namespace plimsoll {
 
-// Where in the input: a file (or "--set" and the like), and a key path or a line and column (1-based).
+// Where in the input: a file (or "--set" and the like), and a key path, a line and column (1-based), or in a
+// binary file the byte (from 0).
 struct SourcePosition {
   std::string file;
   std::string key;
   std::optional<int> line;
   std::optional<int> column;
+  std::optional<uint64_t> byte = std::nullopt;
 
   std::string to_text() const;  // "config.json:3:7, key \"hidden_size\""
 };

@@ -29,7 +29,7 @@ class StackSetter final : public RunObserver {
     const Op& op = p_.op(id);
     const auto [found, is_new] = stacks_.try_emplace({op.kind, op.module.value}, 0);
     if (is_new)
-      found->second = trace_.add_stack(
+      found->second = trace_.stacks.add(
           {{.name = std::string(aten_name_of(op.kind)), .filename = p_.module_name(op.module), .line = 0}});
     recorder_.set_stack(found->second);
     recorder_.set_time(now_);

@@ -9,7 +9,7 @@
 //
 //   AllocationTrace trace;
 //   AllocationRecorder recorder(trace);
-//   recorder.set_stack(trace.add_stack({{.name = "aten::mm", .filename = "layers.0.mlp", .line = 0}}));
+//   recorder.set_stack(trace.stacks.add({{.name = "aten::mm", .filename = "layers.0.mlp", .line = 0}}));
 #pragma once
 
 #include <array>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "trace/stack_table.h"
 
 namespace plimsoll {
 
@@ -35,18 +36,12 @@ enum class AllocationAction : uint8_t {
   kUserDefined     // an annotation
 };
 
-struct StackFrame {
-  std::string name;      // function; of simulated events the op
-  std::string filename;  // of simulated events the module path
-  int line = 0;
-
-  friend bool operator==(const StackFrame&, const StackFrame&) = default;
-};
-
-using StackId = uint32_t;
+// Where a block comes from: 0 is the default pool, others are indices into `AllocationTrace::pools`.
+using PoolIndex = uint16_t;
 
 struct AllocationEvent {
   AllocationAction action = AllocationAction::kAlloc;
+  PoolIndex pool = 0;
   uint64_t address = 0;
   Bytes bytes;
   uint64_t stream = 0;  // 0 is the default stream
@@ -76,6 +71,7 @@ struct TraceSegment {
   uint64_t address = 0;
   Bytes bytes;
   uint64_t stream = 0;
+  PoolIndex pool = 0;
   bool is_large = false;  // of the pool for requests above 1 MiB
   bool is_expandable = false;
   std::optional<StackId> stack;
@@ -95,14 +91,40 @@ struct RecordedSettings {
   friend bool operator==(const RecordedSettings&, const RecordedSettings&) = default;
 };
 
+// A private pool: of a CUDA graph (its second number counts) or of a MemPool (the first one does).
+struct PoolId {
+  int64_t owner = 0;
+  int64_t id = 0;
+
+  friend bool operator==(const PoolId&, const PoolId&) = default;
+};
+
+// A moment that the program named: a record_function began or ended, or one of the allocator's annotations.
+struct TraceAnnotation {
+  Nanoseconds time;
+  std::string name;
+  bool is_end = false;
+
+  friend bool operator==(const TraceAnnotation&, const TraceAnnotation&) = default;
+};
+
+// What the program attached to an event (user_metadata), by the event's place.
+struct EventMetadata {
+  uint64_t event = 0;
+  std::string text;
+
+  friend bool operator==(const EventMetadata&, const EventMetadata&) = default;
+};
+
 struct AllocationTrace {
   int device = 0;
   std::vector<AllocationEvent> events;
   std::vector<TraceSegment> segments;
   RecordedSettings settings;
-  std::vector<std::vector<StackFrame>> stacks;  // innermost frame first
-
-  StackId add_stack(std::vector<StackFrame> frames);
+  std::vector<PoolId> pools = {{}};  // the default one is the first
+  std::vector<TraceAnnotation> annotations;
+  std::vector<EventMetadata> metadata;  // sorted by event
+  StackTable stacks;
 };
 
 // Appends events to a trace, with the stack and the time that hold at the moment. The trace must outlive it.

@@ -89,7 +89,7 @@ class SnapshotWriter {
     if (written != stacks_.end()) return pickle_.use(written->second);
     pickle_.begin_list();
     if (is_known) {
-      for (const StackFrame& frame : trace_.stacks[id]) write_frame(frame);
+      for (FrameId frame : trace_.stacks.frames_of(id)) write_frame(trace_.stacks.frame(frame));
     }
     pickle_.end_list();
     stacks_[id] = pickle_.remember();

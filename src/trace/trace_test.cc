@@ -81,7 +81,7 @@ TEST(Json, StringsAreEscaped) { EXPECT_EQ(to_json_string("a\"b\\c\n\x01"), "\"a\
 AllocationTrace small_trace() {
   AllocationTrace trace;
   AllocationRecorder recorder(trace);
-  recorder.set_stack(trace.add_stack({{.name = "aten::mm", .filename = "layers.0.mlp", .line = 3}}));
+  recorder.set_stack(trace.stacks.add({{.name = "aten::mm", .filename = "layers.0.mlp", .line = 3}}));
   recorder.set_time(Nanoseconds{5000});
   recorder.record(AllocationAction::kSegmentAlloc, 0x7f0000000000, kMiB * 2, 0);
   recorder.record(AllocationAction::kAlloc, 0x7f0000000000, Bytes{1000}, 0);

@@ -1,0 +1,151 @@
+// What stands at the outside of a snapshot: devices, their segments and traces, settings.
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "importers/torch_snapshot/snapshot_builder.h"
+
+namespace plimsoll {
+namespace {
+
+using Key = SnapshotKey;
+
+constexpr int64_t kMostDevices = 4096;
+
+// Segments are sorted; the first that begins before the one before it has ended.
+const TraceSegment* find_overlap(const std::vector<TraceSegment>& segments) {
+  for (size_t i = 1; i < segments.size(); ++i) {
+    const TraceSegment& before = segments[i - 1];
+    if (segments[i].address - before.address < static_cast<uint64_t>(before.bytes.value)) return &segments[i];
+  }
+  return nullptr;
+}
+
+std::optional<size_t> slot_of(std::string_view mebibytes) {
+  uint64_t size = 0;
+  const auto [end, error] = std::from_chars(mebibytes.data(), mebibytes.data() + mebibytes.size(), size);
+  if (error != std::errc() || end != mebibytes.data() + mebibytes.size() || !std::has_single_bit(size))
+    return std::nullopt;
+  return static_cast<size_t>(std::countr_zero(size));
+}
+
+}  // namespace
+
+Result<AllocationTrace*> SnapshotBuilder::device(int64_t index, const PickleReader& reader) {
+  if (index < 0 || index >= kMostDevices) return reader.fail_here(fmt::format("device {}", index));
+  AllocationTrace& trace = devices_[index];
+  trace.device = static_cast<int>(index);
+  return &trace;
+}
+
+Result<PickleValue> SnapshotBuilder::take_root(const Fields& f) {
+  if (!devices_.empty()) return f.reader().fail_here("a snapshot within a snapshot");
+  PLIMSOLL_CHECK(place_segments(f.reader(), *f.find(Key::kSegments)));
+  if (f.has(Key::kDeviceTraces)) PLIMSOLL_CHECK(place_traces(f.reader(), *f.find(Key::kDeviceTraces)));
+  if (f.has(Key::kExternalAnnotations)) place_annotations(f.reader(), *f.find(Key::kExternalAnnotations));
+  if (f.has(Key::kAllocatorSettings)) read_settings(f.reader(), *f.find(Key::kAllocatorSettings));
+  return PickleValue::object(kRoot, 0);
+}
+
+Result<void> SnapshotBuilder::place_segments(const PickleReader& reader, const PickleValue& list) {
+  if (list.kind != PickleKind::kList) return reader.fail_here("\"segments\" has another type", "a list");
+  const ObjectRange range = reader.objects(list).value_or(ObjectRange{.type = kSegment});
+  if (range.type != kSegment || !reader.items(list).empty())
+    return reader.fail_here("\"segments\" holds something else", "segments");
+  for (uint32_t i = range.first; i < range.first + range.count; ++i) {
+    PLIMSOLL_TRY(trace, device(segment_devices_[i], reader));
+    trace->segments.push_back(std::move(segments_[i]));
+  }
+  for (auto& [index, trace] : devices_) {
+    std::ranges::sort(trace.segments, {}, &TraceSegment::address);
+    if (const TraceSegment* const bad = find_overlap(trace.segments))
+      return reader.fail_here(
+          fmt::format("the segment at {:#x} of device {} overlaps the one before", bad->address, index));
+  }
+  return {};
+}
+
+Result<void> SnapshotBuilder::place_traces(const PickleReader& reader, const PickleValue& lists) {
+  if (lists.kind != PickleKind::kList)
+    return reader.fail_here("\"device_traces\" has another type", "a list of lists");
+  int64_t index = 0;
+  std::vector<ObjectRange> ranges;
+  for (const PickleValue& list : reader.items(lists)) {
+    const ObjectRange range = reader.objects(list).value_or(ObjectRange{.type = kEvent});
+    if (list.kind != PickleKind::kList || range.type != kEvent || !reader.items(list).empty())
+      return reader.fail_here(fmt::format("the trace of device {} holds something else", index), "trace entries");
+    if (range.count > 0) PLIMSOLL_CHECK(device(index, reader));
+    ranges.push_back(range);
+    ++index;
+  }
+  for (size_t i = 0; i < ranges.size(); ++i)
+    if (ranges[i].count > 0) place_events(ranges[i], static_cast<int64_t>(i));
+  return {};
+}
+
+void SnapshotBuilder::place_events(ObjectRange range, int64_t index) {
+  AllocationTrace& trace = devices_[index];
+  if (range.count == events_.size()) {
+    trace.events = std::move(events_);
+    events_.clear();
+  } else {
+    trace.events.assign(events_.begin() + range.first, events_.begin() + range.first + range.count);
+  }
+  for (const EventMetadata& m : metadata_)
+    if (m.event >= range.first && m.event < uint64_t{range.first} + range.count)
+      trace.metadata.push_back({.event = m.event - range.first, .text = m.text});
+}
+
+void SnapshotBuilder::place_annotations(const PickleReader& reader, const PickleValue& list) {
+  const ObjectRange range = reader.objects(list).value_or(ObjectRange{.type = kAnnotation});
+  if (range.type != kAnnotation) return count("lists of annotations that hold something else");
+  for (uint32_t i = range.first; i < range.first + range.count; ++i) {
+    const auto found = devices_.find(annotation_devices_[i]);
+    if (found == devices_.end())
+      count("annotations of a device without memory");
+    else
+      found->second.annotations.push_back(std::move(annotations_[i]));
+  }
+}
+
+void SnapshotBuilder::read_settings(const PickleReader& reader, const PickleValue& dict) {
+  const std::span<const PickleValue> items = reader.items(dict);
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (items[i].kind != PickleKind::kString) continue;
+    const std::string_view key = reader.string(items[i]);
+    const PickleValue& v = items[i + 1];
+    if (v.kind == PickleKind::kString && key.ends_with("ALLOC_CONF"))
+      settings_.text = std::string(reader.string(v));
+    else if (v.kind == PickleKind::kInt && key == "max_split_size" && v.integer >= 0)
+      settings_.max_split_size = Bytes{v.integer};
+    else if (v.kind == PickleKind::kFloat && key == "garbage_collection_threshold")
+      settings_.garbage_collection_threshold = v.number;
+    else if (v.kind == PickleKind::kBool && key == "expandable_segments")
+      settings_.expandable_segments = v.integer != 0;
+    else if (v.kind == PickleKind::kInt && v.integer >= 0 && slot_of(key))
+      settings_.roundup_power2_divisions[std::min<size_t>(*slot_of(key), 15)] = v.unsigned_integer;
+    else if (v.kind == PickleKind::kDict && key == "roundup_power2_divisions")
+      read_settings(reader, v);
+  }
+}
+
+Result<TorchSnapshot> SnapshotBuilder::finish(const PickleReader& reader, const PickleValue& root) {
+  if (root.kind == PickleKind::kList) {  // PyTorch 1.x: the segments alone
+    PLIMSOLL_CHECK(place_segments(reader, root));
+  } else if (!root.is_object(kRoot)) {
+    return reader.fail_here("is no memory snapshot", "a dict with \"segments\" and \"device_traces\"",
+                            "write it with torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")");
+  }
+  TorchSnapshot snapshot;
+  for (auto& [index, trace] : devices_) {
+    trace.settings = settings_;
+    trace.pools = pools_;
+    trace.stacks = devices_.size() == 1 ? std::move(stacks_) : stacks_;
+    snapshot.devices.push_back(std::move(trace));
+  }
+  for (const auto& [what, times] : imperfections_)
+    snapshot.imperfections.push_back({.what = what, .count = times});
+  return snapshot;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,257 @@
+#include "importers/torch_snapshot/snapshot_builder.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace plimsoll {
+namespace {
+
+using Key = SnapshotKey;
+
+// Their numbers in the string table follow those of the keys.
+constexpr std::array<std::pair<std::string_view, AllocationAction>, 11> kActions = {{
+    {"alloc", AllocationAction::kAlloc},
+    {"free_requested", AllocationAction::kFreeRequested},
+    {"free_completed", AllocationAction::kFreeCompleted},
+    {"segment_alloc", AllocationAction::kSegmentAlloc},
+    {"segment_free", AllocationAction::kSegmentFree},
+    {"segment_map", AllocationAction::kSegmentMap},
+    {"segment_unmap", AllocationAction::kSegmentUnmap},
+    {"oom", AllocationAction::kOutOfMemory},
+    {"snapshot", AllocationAction::kSnapshot},
+    {"user_defined", AllocationAction::kUserDefined},
+    {"annotate", AllocationAction::kUserDefined},
+}};
+constexpr uint32_t kFirstAction = static_cast<uint32_t>(Key::kCount);
+
+// A vector of millions grows by a quarter and not twofold: its old and new places are held together.
+template <typename T>
+void append(std::vector<T>& to, T&& value) {
+  constexpr size_t kLarge = size_t{1} << 20;
+  if (to.size() == to.capacity() && to.size() >= kLarge) to.reserve(to.size() + to.size() / 4);
+  to.push_back(std::forward<T>(value));
+}
+
+template <typename T>
+uint32_t last_index(const std::vector<T>& table) {
+  return static_cast<uint32_t>(table.size() - 1);
+}
+
+}  // namespace
+
+SnapshotBuilder::SnapshotBuilder(StringTable& strings) : strings_(strings) {
+  for (std::string_view key : kSnapshotKeys) strings_.add(key);
+  for (const auto& [name, action] : kActions) strings_.add(name);
+}
+
+Result<std::optional<PickleValue>> SnapshotBuilder::take_dict(PickleReader& reader,
+                                                              std::span<const PickleValue> items) {
+  const Fields f(reader, items);
+  const auto taken = [](Result<PickleValue> v) -> Result<std::optional<PickleValue>> {
+    if (!v) return tl::unexpected(std::move(v).error());
+    return *v;
+  };
+  if (f.has(Key::kAction)) return taken(take_event(f));
+  if (f.has(Key::kFilename)) return taken(take_frame(f));
+  if (f.has(Key::kTotalSize)) return taken(take_segment(f));
+  if (f.has(Key::kState)) return taken(take_block(f));
+  if (f.has(Key::kRealSize)) return taken(take_past_block(f));
+  if (f.has(Key::kStage)) return taken(take_annotation(f));
+  if (f.has(Key::kSegments)) return taken(take_root(f));
+  return std::optional<PickleValue>();
+}
+
+Result<PickleValue> SnapshotBuilder::take_frame(const Fields& f) {
+  PLIMSOLL_TRY(name, f.string(Key::kName));
+  PLIMSOLL_TRY(filename, f.string(Key::kFilename));
+  PLIMSOLL_TRY(line, f.integer(Key::kLine));
+  const int64_t shown = std::clamp<int64_t>(line, 0, std::numeric_limits<int>::max());
+  return PickleValue::object(kFrame, stacks_.add_frame({.name = std::string(name),
+                                                        .filename = std::string(filename),
+                                                        .line = static_cast<int>(shown)}));
+}
+
+Result<void> SnapshotBuilder::take_frames(const Fields& f, std::optional<StackId>& stack) {
+  const PickleValue* const v = f.find(Key::kFrames);
+  if (!v || v->kind == PickleKind::kNone) return {};
+  StackId id = 0;
+  if (v->is_object(kStack)) {
+    id = v->id;
+  } else if (v->kind == PickleKind::kList) {
+    std::vector<FrameId> frames;
+    for (const PickleValue& frame : f.reader().items(*v)) {
+      if (!frame.is_object(kFrame)) return f.reader().fail_here("\"frames\" holds something else", "frames");
+      frames.push_back(frame.id);
+    }
+    id = stacks_.add(frames);
+    f.reader().replace(*v, PickleValue::object(kStack, id));
+  } else {
+    return f.reader().fail_here("\"frames\" has another type", "a list of frames");
+  }
+  if (!stacks_.frames_of(id).empty()) stack = id;
+  return {};
+}
+
+AllocationAction SnapshotBuilder::action_of(uint32_t string_id) {
+  const uint32_t index = string_id - kFirstAction;
+  if (string_id >= kFirstAction && index < kActions.size()) return kActions[index].second;
+  count("events of a kind that is not known");
+  return AllocationAction::kUserDefined;
+}
+
+Result<PoolIndex> SnapshotBuilder::pool_of(const Fields& f, Key key) {
+  const PickleValue* const v = f.find(key);
+  if (!v || v->kind != PickleKind::kPair) return PoolIndex{0};
+  const auto [owner, id] = f.reader().pair(*v);
+  const PoolId pool{.owner = owner, .id = id};
+  if (pools_.back() == pool) return static_cast<PoolIndex>(pools_.size() - 1);
+  const auto known = std::ranges::find(pools_, pool);
+  if (known != pools_.end()) return static_cast<PoolIndex>(known - pools_.begin());
+  if (pools_.size() >= std::numeric_limits<PoolIndex>::max()) return f.reader().fail_here("too many pools");
+  pools_.push_back(pool);
+  return static_cast<PoolIndex>(pools_.size() - 1);
+}
+
+Result<PickleValue> SnapshotBuilder::take_event(const Fields& f) {
+  AllocationEvent event;
+  PLIMSOLL_TRY(action, f.string_id(Key::kAction));
+  event.action = action_of(action);
+  PLIMSOLL_TRY(address, f.address(f.has(Key::kAddr) ? Key::kAddr : Key::kDeviceFree));
+  PLIMSOLL_TRY(bytes, f.bytes(Key::kSize));
+  event.address = address;
+  event.bytes = bytes;
+  if (f.has(Key::kStream)) {
+    PLIMSOLL_TRY(stream, f.address(Key::kStream));
+    event.stream = stream;
+  }
+  if (f.has(Key::kTime)) {
+    PLIMSOLL_TRY(microseconds, f.integer(Key::kTime));
+    event.time = Nanoseconds{microseconds} * 1000;
+  }
+  PLIMSOLL_CHECK(take_frames(f, event.stack));
+  PLIMSOLL_TRY(pool, pool_of(f, Key::kPoolId));
+  event.pool = pool;
+  if (f.has(Key::kUserMetadata)) {
+    PLIMSOLL_TRY(text, f.string(Key::kUserMetadata));
+    if (!text.empty()) metadata_.push_back({.event = events_.size(), .text = std::string(text)});
+  }
+  append(events_, std::move(event));
+  return PickleValue::object(kEvent, last_index(events_));
+}
+
+Result<PickleValue> SnapshotBuilder::take_past_block(const Fields& f) {
+  PastBlock past;
+  PLIMSOLL_TRY(bytes, f.bytes(Key::kRealSize));
+  past.requested = bytes;
+  PLIMSOLL_CHECK(take_frames(f, past.stack));
+  past_blocks_.push_back(past);
+  return PickleValue::object(kPastBlock, last_index(past_blocks_));
+}
+
+Result<PickleValue> SnapshotBuilder::take_block(const Fields& f) {
+  TraceBlock block;
+  PLIMSOLL_TRY(size, f.bytes(Key::kSize));
+  PLIMSOLL_TRY(state, f.string(Key::kState));
+  block.bytes = size;
+  if (state == "active_allocated")
+    block.state = BlockState::kAllocated;
+  else if (state == "active_pending_free" || state == "active_awaiting_free")
+    block.state = BlockState::kPendingFree;
+  else if (state != "inactive")
+    return f.reader().fail_here(fmt::format("block state {}", state),
+                                "active_allocated, active_pending_free, active_awaiting_free or inactive");
+  if (f.has(Key::kAddress)) {
+    PLIMSOLL_TRY(address, f.address(Key::kAddress));
+    block.address = address;
+  }
+  PLIMSOLL_CHECK(take_frames(f, block.stack));
+  if (const PickleValue* const history = f.find(Key::kHistory)) {
+    const std::span<const PickleValue> past = f.reader().items(*history);
+    if (!past.empty() && past[0].is_object(kPastBlock)) {
+      block.requested = past_blocks_[past[0].id].requested;
+      block.stack = past_blocks_[past[0].id].stack;
+    }
+  }
+  if (f.has(Key::kRequestedSize)) {
+    PLIMSOLL_TRY(requested, f.bytes(Key::kRequestedSize));
+    block.requested = requested;
+  }
+  if (block.state == BlockState::kFree) block.requested = Bytes{};  // of the last one that had the place
+  append(blocks_, std::move(block));
+  return PickleValue::object(kBlock, last_index(blocks_));
+}
+
+Result<PickleValue> SnapshotBuilder::take_segment(const Fields& f) {
+  TraceSegment segment;
+  PLIMSOLL_TRY(address, f.address(Key::kAddress));
+  PLIMSOLL_TRY(size, f.bytes(Key::kTotalSize));
+  segment.address = address;
+  segment.bytes = size;
+  if (f.has(Key::kStream)) {
+    PLIMSOLL_TRY(stream, f.address(Key::kStream));
+    segment.stream = stream;
+  }
+  if (f.has(Key::kSegmentType)) {
+    PLIMSOLL_TRY(type, f.string(Key::kSegmentType));
+    segment.is_large = type == "large";
+  }
+  segment.is_expandable = f.is_true(Key::kIsExpandable);
+  PLIMSOLL_TRY(pool, pool_of(f, Key::kSegmentPoolId));
+  segment.pool = pool;
+  PLIMSOLL_CHECK(take_frames(f, segment.stack));
+  PLIMSOLL_CHECK(take_blocks(f, segment));
+  int64_t device = 0;
+  if (f.has(Key::kDevice)) {
+    PLIMSOLL_TRY(given, f.integer(Key::kDevice));
+    device = given;
+  }
+  segments_.push_back(std::move(segment));
+  segment_devices_.push_back(device);
+  return PickleValue::object(kSegment, last_index(segments_));
+}
+
+// The blocks tile their segment; before PyTorch 2.1 their addresses follow from that.
+Result<void> SnapshotBuilder::take_blocks(const Fields& f, TraceSegment& segment) const {
+  const PickleValue* const list = f.find(Key::kBlocks);
+  if (!list || list->kind != PickleKind::kList) return f.reader().fail_here("a segment without \"blocks\"");
+  const ObjectRange range = f.reader().objects(*list).value_or(ObjectRange{});
+  if (range.count > 0 && range.type != kBlock) return f.reader().fail_here("\"blocks\" holds something else");
+  segment.blocks.assign(blocks_.begin() + range.first, blocks_.begin() + range.first + range.count);
+  uint64_t next = segment.address;
+  Bytes total;
+  for (TraceBlock& block : segment.blocks) {
+    if (block.address == 0) block.address = next;
+    if (block.address != next)
+      return f.reader().fail_here(fmt::format("a block at {:#x} where {:#x} comes next", block.address, next),
+                                  "blocks that follow each other");
+    next += static_cast<uint64_t>(block.bytes.value);
+    total += block.bytes;
+  }
+  if (total != segment.bytes)
+    return f.reader().fail_here(fmt::format("the blocks of a segment of {} bytes add up to {} bytes",
+                                            segment.bytes.value, total.value),
+                                "blocks that fill their segment");
+  return {};
+}
+
+Result<PickleValue> SnapshotBuilder::take_annotation(const Fields& f) {
+  TraceAnnotation annotation;
+  PLIMSOLL_TRY(stage, f.string(Key::kStage));
+  PLIMSOLL_TRY(name, f.string(Key::kName));
+  annotation.name = std::string(name);
+  annotation.is_end = stage == "END";
+  if (f.has(Key::kTime)) {
+    PLIMSOLL_TRY(microseconds, f.integer(Key::kTime));
+    annotation.time = Nanoseconds{microseconds} * 1000;
+  }
+  int64_t device = 0;
+  if (f.has(Key::kDevice)) {
+    PLIMSOLL_TRY(given, f.integer(Key::kDevice));
+    device = given;
+  }
+  annotations_.push_back(std::move(annotation));
+  annotation_devices_.push_back(device);
+  return PickleValue::object(kAnnotation, last_index(annotations_));
+}
+
+}  // namespace plimsoll

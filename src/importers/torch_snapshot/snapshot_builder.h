@@ -1,0 +1,73 @@
+// Makes allocation traces of the dicts of a snapshot as they are read: a frame, a trace entry, a block, a
+// segment, an annotation each becomes an entry of a table, the outermost dict the snapshot itself.
+//
+// Invariant: entries of a list have consecutive numbers, so that a list of them is a range.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "importers/torch_snapshot/pickle_reader.h"
+#include "importers/torch_snapshot/snapshot_fields.h"
+#include "importers/torch_snapshot/torch_snapshot.h"
+
+namespace plimsoll {
+
+class SnapshotBuilder final : public PickleSink {
+ public:
+  // Adds its keys to the still empty table.
+  explicit SnapshotBuilder(StringTable& strings);
+
+  Result<std::optional<PickleValue>> take_dict(PickleReader& reader,
+                                               std::span<const PickleValue> items) override;
+  bool is_sequenced(uint8_t type) const override { return type >= kEvent; }
+  // REQUIRES the reader has ended with this value.
+  Result<TorchSnapshot> finish(const PickleReader& reader, const PickleValue& root);
+
+ private:
+  enum Type : uint8_t { kFrame, kStack, kPastBlock, kRoot, kEvent, kBlock, kSegment, kAnnotation };
+  struct PastBlock {  // entry of `history`, before PyTorch 2.1
+    Bytes requested;
+    std::optional<StackId> stack;
+  };
+  using Fields = SnapshotFields;
+
+  Result<PickleValue> take_frame(const Fields& f);
+  Result<PickleValue> take_event(const Fields& f);
+  Result<PickleValue> take_past_block(const Fields& f);
+  Result<PickleValue> take_block(const Fields& f);
+  Result<PickleValue> take_segment(const Fields& f);
+  Result<PickleValue> take_annotation(const Fields& f);
+  Result<PickleValue> take_root(const Fields& f);
+
+  Result<PoolIndex> pool_of(const Fields& f, SnapshotKey key);
+  Result<void> take_blocks(const Fields& f, TraceSegment& segment) const;
+  Result<void> take_frames(const Fields& f, std::optional<StackId>& stack);
+  AllocationAction action_of(uint32_t string_id);
+  Result<void> place_segments(const PickleReader& reader, const PickleValue& list);
+  Result<void> place_traces(const PickleReader& reader, const PickleValue& lists);
+  void place_events(ObjectRange range, int64_t device);
+  void place_annotations(const PickleReader& reader, const PickleValue& list);
+  void read_settings(const PickleReader& reader, const PickleValue& dict);
+  Result<AllocationTrace*> device(int64_t index, const PickleReader& reader);
+  void count(const std::string& what, int64_t times = 1) { imperfections_[what] += times; }
+
+  StringTable& strings_;
+  StackTable stacks_;
+  std::vector<AllocationEvent> events_;
+  std::vector<EventMetadata> metadata_;
+  std::vector<TraceBlock> blocks_;
+  std::vector<TraceSegment> segments_;
+  std::vector<int64_t> segment_devices_;
+  std::vector<TraceAnnotation> annotations_;
+  std::vector<int64_t> annotation_devices_;
+  std::vector<PastBlock> past_blocks_;
+  std::vector<PoolId> pools_ = {{}};
+  RecordedSettings settings_;
+  std::map<int64_t, AllocationTrace> devices_;
+  std::map<std::string, int64_t> imperfections_;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,49 @@
+// Reads a memory snapshot of PyTorch: what torch.cuda.memory._dump_snapshot() and _snapshot() give (a pickle
+// of plain data), plain or gzip, by the Python and the C++ writer, in the layouts of PyTorch 1.12 to 2.13.
+// Nothing in the file is run.
+//
+//   PLIMSOLL_TRY(snapshot, read_torch_snapshot("snapshot.pickle", {}));
+//   for (const AllocationTrace& trace : snapshot.devices) ...
+//
+// Memory is in proportion to the events kept. Errors: a file that is no such pickle, that names code, ends
+// early, or whose segments aren't tiled by their blocks; with the byte. What can be read but isn't whole is
+// counted in `imperfections`.
+// Source: torch/csrc/cuda/memory_snapshot.cpp, torch/csrc/cuda/Module.cpp, torch/cuda/_memory_viz.py.
+// Does not read: traces of pinned host memory (counted).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "trace/allocation_trace.h"
+
+namespace plimsoll {
+
+struct SnapshotImperfection {
+  std::string what;  // "events of an unknown kind: foo"
+  int64_t count = 0;
+
+  friend bool operator==(const SnapshotImperfection&, const SnapshotImperfection&) = default;
+};
+
+struct TorchSnapshot {
+  std::vector<AllocationTrace> devices;  // those with segments or events, by device
+  std::vector<SnapshotImperfection> imperfections;
+};
+
+struct ReadSnapshotOptions {
+  std::function<void(uint64_t)> on_progress;  // bytes of the file that have been read
+};
+
+// Whether these first bytes may be a snapshot: a pickle or gzip.
+bool sniff_torch_snapshot(std::string_view first_bytes);
+Result<TorchSnapshot> read_torch_snapshot(const std::filesystem::path& path,
+                                          const ReadSnapshotOptions& options = {});
+Result<TorchSnapshot> read_torch_snapshot_bytes(std::string_view bytes, const std::string& name);
+
+}  // namespace plimsoll
