@@ -70,13 +70,19 @@ class RecordedClock final : public StreamClock {
 
 class Replay {
  public:
-  Replay(const AllocationTrace& trace, const AllocatorSettings& settings)
-      : trace_(trace), heap_({.settings = settings, .device = &device_, .clock = &clock_}) {}
+  Replay(const AllocationTrace& trace, const AllocatorSettings& settings, ReplayObserver* observer)
+      : trace_(trace),
+        observer_(observer),
+        heap_({.settings = settings, .device = &device_, .clock = &clock_}) {}
 
   ReplayResult run() {
     find_completions();
     for (const TraceSegment& segment : segments_at_start(trace_)) adopt(segment);
-    for (size_t event = 0; event < trace_.events.size(); ++event) play(event);
+    if (observer_) observer_->before_events(heap_);
+    for (size_t event = 0; event < trace_.events.size(); ++event) {
+      play(event);
+      if (observer_) observer_->after_event(event, heap_);
+    }
     clock_.set_now(static_cast<int64_t>(trace_.events.size()));
     result_.same_segments = device_.matched();
     result_.extra_segments = device_.extra();
@@ -111,6 +117,7 @@ class Replay {
     for (const TraceBlock& block : segment.blocks) {
       if (block.state == BlockState::kFree) continue;
       if (block.state == BlockState::kPendingFree) waiting_at_start_.insert(block.address);
+      if (observer_) observer_->on_block(std::nullopt, block.address, block.bytes);
       live_[block.address] = blocks[next++];
     }
   }
@@ -121,7 +128,7 @@ class Replay {
     if (event.action != AllocationAction::kSegmentFree) is_releasing_ = false;
     switch (event.action) {
       case AllocationAction::kAlloc:
-        return alloc(event);
+        return alloc(at);
       case AllocationAction::kFreeRequested:
         return free(at);
       case AllocationAction::kFreeCompleted:
@@ -138,12 +145,18 @@ class Replay {
     }
   }
 
-  void alloc(const AllocationEvent& event) {
+  void alloc(size_t at) {
+    const AllocationEvent& event = trace_.events[at];
     ++result_.allocations;
     const Allocation block = heap_.alloc(event.bytes, stream_of(event.stream));
     device_.forget_expected();
     if (!block) return;
-    if (heap_.block_address(*block) == event.address) ++result_.same_address;
+    const uint64_t address = heap_.block_address(*block);
+    if (address == event.address)
+      ++result_.same_address;
+    else if (!result_.first_divergence)
+      result_.first_divergence = Divergence{.event = at, .recorded = event.address, .replayed = address};
+    if (observer_) observer_->on_block(at, event.address, heap_.block_size(*block));
     live_[event.address] = *block;
   }
 
@@ -177,6 +190,7 @@ class Replay {
   static constexpr HeapStream kForeignStream = std::numeric_limits<HeapStream>::max();
 
   const AllocationTrace& trace_;
+  ReplayObserver* observer_;
   RecordedDevice device_;
   RecordedClock clock_;
   CachingHeap heap_;
@@ -207,7 +221,8 @@ size_t count_streams(const AllocationTrace& trace) {
 
 }  // namespace
 
-Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSettings& settings) {
+Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSettings& settings,
+                            ReplayObserver* observer) {
   if (has_expandable_segments(trace)) {
     return fail({.message = "the trace has expandable segments, which can't be replayed yet",
                  .expected = "a trace recorded without expandable_segments:True"});
@@ -216,7 +231,7 @@ Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSetting
     return fail({.message = fmt::format("the trace has {} streams", streams),
                  .expected = fmt::format("at most {}", kMostStreams)});
   }
-  return Replay(trace, settings).run();
+  return Replay(trace, settings, observer).run();
 }
 
 }  // namespace plimsoll

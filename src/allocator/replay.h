@@ -14,14 +14,36 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "allocator/allocator_settings.h"
+#include "allocator/caching_heap.h"
 #include "allocator/heap.h"
 #include "base/result.h"
 #include "trace/allocation_trace.h"
 
 namespace plimsoll {
+
+// Where the heap and the recorded allocator first went different ways.
+struct Divergence {
+  size_t event = 0;       // an alloc
+  uint64_t recorded = 0;  // address
+  uint64_t replayed = 0;
+  std::string reason;  // what of the trace can't be known, when that explains it
+};
+
+// Hears of the replay as it goes.
+class ReplayObserver {
+ public:
+  virtual ~ReplayObserver() = default;
+  // A block of the heap, with rounding and unsplit tail: of an alloc, or of a block from before the trace
+  // (no event).
+  virtual void on_block(std::optional<size_t> event, uint64_t recorded_address, Bytes bytes) = 0;
+  virtual void before_events(const CachingHeap& heap) = 0;
+  virtual void after_event(size_t event, const CachingHeap& heap) = 0;
+};
 
 struct ReplayResult {
   int64_t allocations = 0;
@@ -31,10 +53,12 @@ struct ReplayResult {
   int64_t extra_segments = 0;  // asked for where the allocator didn't
   int64_t unknown_frees = 0;   // of blocks that the heap doesn't have
   HeapStats stats;             // from the trace's start
+  std::optional<Divergence> first_divergence;
   std::vector<TraceSegment> segments_at_end;
 };
 
 // A trace with expandable segments is refused.
-Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSettings& settings);
+Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSettings& settings,
+                            ReplayObserver* observer = nullptr);
 
 }  // namespace plimsoll

@@ -5,6 +5,7 @@
 #include "cli/explain_command.h"
 #include "cli/gpus_command.h"
 #include "cli/models_command.h"
+#include "cli/replay_command.h"
 #include "cli/validate_command.h"
 
 namespace {
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_estimate_command());
   commands.push_back(make_explain_command());
+  commands.push_back(make_replay_command());
   commands.push_back(make_models_command());
   commands.push_back(make_gpus_command());
   commands.push_back(make_validate_command());

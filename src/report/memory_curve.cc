@@ -75,21 +75,7 @@ std::string memory_curve(const EstimateRun& run, uint32_t first_phase, uint32_t 
   const auto columns = static_cast<size_t>(size.columns);
   const Levels levels = levels_of(run, first_phase, last_phase);
   const std::vector<int64_t> peaks = column_peaks(levels, columns);
-  const int64_t top = std::max<int64_t>(1, *std::ranges::max_element(peaks));
-  std::string text;
-  constexpr size_t kLabel = 11;
-  for (int row = size.rows; row >= 1; --row) {
-    const bool has_label = row == size.rows || row == (size.rows + 1) / 2 || row == 1;
-    const double part = static_cast<double>(row) / size.rows;
-    std::string line = fmt::format(
-        "{:>{}} |",
-        has_label ? to_gib_text(Bytes{static_cast<int64_t>(static_cast<double>(top) * part)}) : "", kLabel);
-    const double threshold = static_cast<double>(top) * (part - 0.5 / size.rows);
-    for (int64_t peak : peaks) line += static_cast<double>(peak) >= threshold ? '#' : ' ';
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text + axis_text(levels, columns, kLabel + 2);
+  return plot_columns(peaks, size.rows) + axis_text(levels, columns, kPlotIndent);
 }
 
 }  // namespace plimsoll

@@ -9,13 +9,9 @@
 #include <string>
 
 #include "estimate/estimate.h"
+#include "report/plot.h"
 
 namespace plimsoll {
-
-struct PlotSize {
-  int columns = 96;
-  int rows = 14;
-};
 
 // Of the program's phases first .. last (indices into run.timeline.phases). A column is a stretch of events
 // and shows the highest value in it; there is no time yet. REQUIRES run.timeline.events kept, first <= last.

@@ -116,6 +116,14 @@ struct EventMetadata {
   friend bool operator==(const EventMetadata&, const EventMetadata&) = default;
 };
 
+// What of a recorded trace isn't whole, and how often.
+struct TraceImperfection {
+  std::string what;
+  int64_t count = 0;
+
+  friend bool operator==(const TraceImperfection&, const TraceImperfection&) = default;
+};
+
 struct AllocationTrace {
   int device = 0;
   std::vector<AllocationEvent> events;

@@ -48,8 +48,8 @@ class StackTable {
 
  private:
   std::deque<StackFrame> frames_;
-  std::vector<FrameId> members_;          // of all stacks, one after the other
-  std::vector<uint64_t> offsets_ = {0};   // into members_; one more than stacks
+  std::vector<FrameId> members_;                          // of all stacks, one after the other
+  std::vector<uint64_t> offsets_ = {0};                   // into members_; one more than stacks
   std::unordered_multimap<uint64_t, FrameId> frame_ids_;  // by hash
   std::unordered_multimap<uint64_t, StackId> stack_ids_;
 };

@@ -122,7 +122,8 @@ std::unique_ptr<ByteSource> ByteSource::of(std::string_view bytes) {
 
 Result<std::unique_ptr<ByteSource>> ByteSource::open(const std::filesystem::path& path) {
   const auto refuse = [&](std::string message, std::string hint = {}) {
-    return fail({.position = {.file = path.string()}, .message = std::move(message), .hint = std::move(hint)});
+    return fail(
+        {.position = {.file = path.string()}, .message = std::move(message), .hint = std::move(hint)});
   };
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return refuse(fmt::format("cannot be opened: {}", std::strerror(errno)));

@@ -30,10 +30,7 @@ double big_endian_double(const uint8_t* bytes) {
 }  // namespace
 
 PickleReader::PickleReader(ByteSource& source, std::string file, StringTable& strings, PickleSink& sink)
-    : source_(source),
-      file_(std::move(file)),
-      strings_(strings),
-      sink_(sink) {}
+    : source_(source), file_(std::move(file)), strings_(strings), sink_(sink) {}
 
 tl::unexpected<Error> PickleReader::fail_here(std::string message, std::string expected,
                                               std::string hint) const {
@@ -52,7 +49,8 @@ bool PickleReader::ends_early() {
     return false;
   }
   opcode_at_ = source_.offset() + source_.available();
-  return fail_with("the pickle ends early", "more bytes, up to the opcode STOP", "was the file copied whole?");
+  return fail_with("the pickle ends early", "more bytes, up to the opcode STOP",
+                   "was the file copied whole?");
 }
 
 Result<PickleValue> PickleReader::read() {
@@ -243,8 +241,8 @@ bool PickleReader::push_container(PickleKind kind) {
 
 bool PickleReader::make_tuple(size_t begin) {
   const std::span<const PickleValue> values(stack_.data() + begin, stack_.size() - begin);
-  const bool is_pair = values.size() == 2 && values[0].kind == PickleKind::kInt &&
-                       values[1].kind == PickleKind::kInt;
+  const bool is_pair =
+      values.size() == 2 && values[0].kind == PickleKind::kInt && values[1].kind == PickleKind::kInt;
   if (is_pair) {
     const std::pair<int64_t, int64_t> pair(values[0].integer, values[1].integer);
     const auto [known, is_new] = pair_ids_.try_emplace(pair, static_cast<uint32_t>(pairs_.size()));
@@ -356,7 +354,8 @@ bool PickleReader::get(uint64_t index) {
 bool PickleReader::put(uint64_t index) {
   if (stack_.empty()) return fail_with("nothing to remember");
   if (index > containers_.next_memo() + PickleMemo::kPiece)  // all writers count up
-    return fail_with(fmt::format("memo entry {} far beyond the {} before it", index, containers_.next_memo()));
+    return fail_with(
+        fmt::format("memo entry {} far beyond the {} before it", index, containers_.next_memo()));
   const PickleValue& v = stack_.back();
   const bool is_taken = v.kind == PickleKind::kObject && sink_.is_sequenced(v.type);
   containers_.put(index, is_taken ? PickleValue::of_kind(PickleKind::kConsumed) : v);

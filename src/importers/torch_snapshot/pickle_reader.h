@@ -59,12 +59,13 @@ class PickleReader {
   // For the sink:
   std::string_view string(const PickleValue& v) const { return strings_.text(v.id); }
   std::span<const PickleValue> items(const PickleValue& list_or_dict) const;  // of a stale one none
-  std::optional<ObjectRange> objects(const PickleValue& list) const;          // of a list of sequenced objects
+  std::optional<ObjectRange> objects(const PickleValue& list) const;  // of a list of sequenced objects
   std::pair<int64_t, int64_t> pair(const PickleValue& v) const { return pairs_[v.id]; }
   // From now on the object stands for the list, wherever the pickle uses it again.
   void replace(const PickleValue& list, const PickleValue& object) { containers_.replace(list, object); }
   // An error at the byte that is being read.
-  tl::unexpected<Error> fail_here(std::string message, std::string expected = {}, std::string hint = {}) const;
+  tl::unexpected<Error> fail_here(std::string message, std::string expected = {},
+                                  std::string hint = {}) const;
 
   // Called now and then with the bytes read.
   std::function<void(uint64_t)> on_progress;

@@ -73,7 +73,8 @@ Result<void> SnapshotBuilder::place_traces(const PickleReader& reader, const Pic
   for (const PickleValue& list : reader.items(lists)) {
     const ObjectRange range = reader.objects(list).value_or(ObjectRange{.type = kEvent});
     if (list.kind != PickleKind::kList || range.type != kEvent || !reader.items(list).empty())
-      return reader.fail_here(fmt::format("the trace of device {} holds something else", index), "trace entries");
+      return reader.fail_here(fmt::format("the trace of device {} holds something else", index),
+                              "trace entries");
     if (range.count > 0) PLIMSOLL_CHECK(device(index, reader));
     ranges.push_back(range);
     ++index;

@@ -42,11 +42,34 @@ enum class SnapshotKey : uint32_t {
 
 // In the order of SnapshotKey.
 inline constexpr std::array<std::string_view, static_cast<size_t>(SnapshotKey::kCount)> kSnapshotKeys = {
-    "action",      "addr",           "device_free",        "size",          "stream",
-    "time_us",     "frames",         "compile_context",    "user_metadata", "pool_id",
-    "name",        "filename",       "line",               "address",       "requested_size",
-    "state",       "history",        "real_size",          "device",        "total_size",
-    "segment_type", "segment_pool_id", "is_expandable",     "blocks",        "stage",
-    "segments",    "device_traces",  "allocator_settings", "external_annotations"};
+    "action",
+    "addr",
+    "device_free",
+    "size",
+    "stream",
+    "time_us",
+    "frames",
+    "compile_context",
+    "user_metadata",
+    "pool_id",
+    "name",
+    "filename",
+    "line",
+    "address",
+    "requested_size",
+    "state",
+    "history",
+    "real_size",
+    "device",
+    "total_size",
+    "segment_type",
+    "segment_pool_id",
+    "is_expandable",
+    "blocks",
+    "stage",
+    "segments",
+    "device_traces",
+    "allocator_settings",
+    "external_annotations"};
 
 }  // namespace plimsoll

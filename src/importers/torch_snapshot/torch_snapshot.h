@@ -24,16 +24,9 @@
 
 namespace plimsoll {
 
-struct SnapshotImperfection {
-  std::string what;  // "events of an unknown kind: foo"
-  int64_t count = 0;
-
-  friend bool operator==(const SnapshotImperfection&, const SnapshotImperfection&) = default;
-};
-
 struct TorchSnapshot {
   std::vector<AllocationTrace> devices;  // those with segments or events, by device
-  std::vector<SnapshotImperfection> imperfections;
+  std::vector<TraceImperfection> imperfections;
 };
 
 struct ReadSnapshotOptions {

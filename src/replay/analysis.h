@@ -1,0 +1,72 @@
+// What one device's recorded trace tells: how much was in use and when, what held it at the peak, how well
+// the allocator's twin plays it again, and what other settings would have made of the same requests.
+//
+//   PLIMSOLL_TRY(analysis, analyze(trace, {.what_if = {"expandable_segments:True"}}));
+//   analysis.peak.allocated;  // Bytes, as torch.cuda.memory_stats() counts
+//
+// Sizes of blocks are those of the twin, which knows what was rounded and left unsplit. Does not model: what
+// happened before the trace's first event, beyond the blocks that are left of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "allocator/replay.h"
+#include "base/result.h"
+#include "trace/allocation_trace.h"
+
+namespace plimsoll {
+
+struct AtDump {
+  int64_t segments = 0;
+  Bytes reserved, allocated, active;
+};
+
+struct LiveBlock {
+  std::optional<size_t> event;  // its alloc; none: from before the trace
+  uint64_t address = 0;
+  Bytes bytes;  // with rounding and unsplit tail
+  Bytes requested;
+  std::optional<StackId> stack;
+};
+
+struct MemoryPeak {
+  Bytes value;
+  std::optional<size_t> event;  // after which; none: at the trace's start
+};
+
+struct CurvePoint {  // the highest values within a stretch of events
+  Bytes allocated, active, reserved;
+};
+
+struct WhatIf {
+  std::string configuration;  // PYTORCH_ALLOC_CONF
+  std::optional<Bytes> capacity;
+  Bytes peak_reserved, peak_allocated;
+  int64_t retries = 0;
+  std::optional<size_t> out_of_memory_at;  // event
+  std::optional<OutOfMemory> out_of_memory;
+};
+
+struct SnapshotAnalysis {
+  AtDump at_dump;
+  size_t events = 0;
+  MemoryPeak allocated, active, reserved;
+  Bytes allocated_replayed_backwards;  // from the dump back, by the sizes that the trace shows
+  std::vector<LiveBlock> at_peak;      // when `allocated` peaks; largest first
+  std::vector<CurvePoint> curve;
+  ReplayResult replay;
+  std::vector<WhatIf> what_if;
+};
+
+struct AnalysisOptions {
+  std::vector<std::string> what_if;  // PYTORCH_ALLOC_CONF strings
+  std::optional<Bytes> capacity;     // of the device
+};
+
+// Errors: a configuration that PyTorch would refuse, a trace that can't be replayed.
+Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOptions& options = {});
+
+}  // namespace plimsoll

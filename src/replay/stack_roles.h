@@ -1,0 +1,49 @@
+// What a call stack says of a block: the line of the user's own code that asked for it, and, by the library
+// functions on the way, what it is for. A guess by rules over function and file names of PyTorch, not a fact
+// of the snapshot; what no rule knows stays unknown.
+//
+// Rules, the innermost frame first that decides: torch/optim's `_init_group` or `init_state` makes optimizer
+// states, any other frame of torch/optim optimizer temporaries; a backward's engine (`_engine_run_backward`,
+// torch::autograd::Engine, `backward`) makes gradients and backward temporaries; `Module.to`/`cuda` (convert
+// in nn/modules/module.py) and `reset_parameters`, `__init__` of modules make parameters; a module's
+// `forward` makes activations. Source: torch/optim/*.py, torch/autograd/__init__.py,
+// torch/nn/modules/module.py.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace/allocation_trace.h"
+
+namespace plimsoll {
+
+enum class BlockRole : uint8_t {
+  kParameter,
+  kOptimizerState,
+  kOptimizerTemporary,
+  kBackward,
+  kActivation,
+  kUnknown
+};
+inline constexpr size_t kNumBlockRoles = 6;
+std::string_view name_of(BlockRole role);  // "parameters", "optimizer states", ...
+
+struct StackMeaning {
+  BlockRole role = BlockRole::kUnknown;
+  std::optional<FrameId> user_frame;   // the innermost of the user's own code
+  std::optional<FrameId> shown_frame;  // that one, or else the innermost of Python, or else the innermost
+  std::string op;                      // "aten::mm", where the stack shows it
+};
+
+// Of every stack of the table.
+std::vector<StackMeaning> meanings_of(const StackTable& stacks);
+
+// Of a Python library or an interpreter, not of the user's code.
+bool is_library_file(std::string_view filename);
+// "model.py:54 forward", with the file's last two parts.
+std::string frame_text(const StackFrame& frame);
+
+}  // namespace plimsoll

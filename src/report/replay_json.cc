@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "report/replay_page.h"
+#include "report/snapshot_holders.h"
+
+namespace plimsoll {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json event_json(const std::optional<size_t>& event) { return event ? Json(*event) : Json(); }
+
+Json holders_json(const DeviceReplay& d) {
+  Json all = Json::array();
+  for (const CodeLineHolders& line : holders_of(*d.trace, d.analysis.at_peak).lines)
+    all.push_back({{"where", line.where},
+                   {"role", name_of(line.role)},
+                   {"op", line.op},
+                   {"blocks", line.count},
+                   {"bytes", line.total.value},
+                   {"largest_bytes", line.largest.value}});
+  return all;
+}
+
+Json replay_part(const ReplayResult& r) {
+  Json divergence;
+  if (r.first_divergence)
+    divergence = {{"event", r.first_divergence->event},
+                  {"recorded_address", r.first_divergence->recorded},
+                  {"replayed_address", r.first_divergence->replayed},
+                  {"reason", r.first_divergence->reason}};
+  return {{"allocations", r.allocations},
+          {"same_address", r.same_address},
+          {"segments", r.segments},
+          {"same_segments", r.same_segments},
+          {"first_divergence", divergence}};
+}
+
+Json what_if_part(const SnapshotAnalysis& a) {
+  Json all = Json::array();
+  for (const WhatIf& w : a.what_if)
+    all.push_back({{"conf", w.configuration},
+                   {"capacity_bytes", w.capacity ? Json(w.capacity->value) : Json()},
+                   {"peak_reserved_bytes", w.peak_reserved.value},
+                   {"peak_allocated_bytes", w.peak_allocated.value},
+                   {"num_alloc_retries", w.retries},
+                   {"oom", w.out_of_memory.has_value()},
+                   {"oom_event", event_json(w.out_of_memory_at)}});
+  return all;
+}
+
+Json device_json(const DeviceReplay& d, const std::vector<TraceImperfection>& imperfections) {
+  const SnapshotAnalysis& a = d.analysis;
+  Json imperfect = Json::array();
+  for (const TraceImperfection& i : imperfections)
+    imperfect.push_back({{"what", i.what}, {"count", i.count}});
+  return {{"device", d.trace->device},
+          {"snapshot",
+           {{"segments", a.at_dump.segments},
+            {"reserved_bytes", a.at_dump.reserved.value},
+            {"allocated_bytes", a.at_dump.allocated.value},
+            {"active_bytes", a.at_dump.active.value},
+            {"events", a.events},
+            {"imperfections", imperfect}}},
+          {"peak",
+           {{"allocated_bytes", a.allocated.value.value},
+            {"active_bytes", a.active.value.value},
+            {"reserved_bytes", a.reserved.value.value},
+            {"event", event_json(a.allocated.event)},
+            {"active_event", event_json(a.active.event)},
+            {"reserved_event", event_json(a.reserved.event)},
+            {"allocated_bytes_replayed_backwards", a.allocated_replayed_backwards.value},
+            {"holders", holders_json(d)}}},
+          {"replay", replay_part(a.replay)},
+          {"what_if", what_if_part(a)}};
+}
+
+}  // namespace
+
+std::string replay_json(const std::string& file, const std::vector<DeviceReplay>& devices,
+                        const std::vector<TraceImperfection>& imperfections) {
+  Json json = {{"schema", "plimsoll.replay/1"}, {"file", file}};
+  if (!devices.empty()) json.update(device_json(devices[0], imperfections));
+  Json others = Json::array();
+  for (size_t i = 1; i < devices.size(); ++i) others.push_back(device_json(devices[i], {}));
+  json["other_devices"] = std::move(others);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,160 @@
+#include "report/replay_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text_table.h"
+#include "report/plot.h"
+#include "report/snapshot_holders.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
+
+double percent(Bytes part, Bytes whole) {
+  return whole.value == 0 ? 0.0 : 100.0 * static_cast<double>(part.value) / static_cast<double>(whole.value);
+}
+
+std::string when(const AllocationTrace& trace, const std::optional<size_t>& event) {
+  if (!event) return "before the first event";
+  std::string text = fmt::format("after event {}", with_thousands(static_cast<int64_t>(*event) + 1));
+  const auto& first = trace.events.front().time;
+  const auto& at = trace.events[*event].time;
+  if (first && at)
+    text += fmt::format(", {:.1f} ms into the trace",
+                        static_cast<double>((*at - *first).value) / kNanosecondsPerMillisecond);
+  return text;
+}
+
+std::string header_text(const std::string& file, const DeviceReplay& d) {
+  const SnapshotAnalysis& a = d.analysis;
+  std::string text =
+      fmt::format("{}: device {}, {} segments, {} events", file, d.trace->device,
+                  with_thousands(a.at_dump.segments), with_thousands(static_cast<int64_t>(a.events)));
+  const auto& events = d.trace->events;
+  if (!events.empty() && events.front().time && events.back().time)
+    text += fmt::format(
+        " over {:.1f} ms",
+        static_cast<double>((*events.back().time - *events.front().time).value) / kNanosecondsPerMillisecond);
+  return text + "\n";
+}
+
+std::string peaks_text(const DeviceReplay& d) {
+  const SnapshotAnalysis& a = d.analysis;
+  TextTable table({"", "peak", "when", "at the dump"},
+                  {Align::kLeft, Align::kRight, Align::kLeft, Align::kRight});
+  const auto row = [&](const char* name, const MemoryPeak& peak, Bytes at_dump) {
+    table.add({name, to_gib_text(peak.value), when(*d.trace, peak.event), to_gib_text(at_dump)});
+  };
+  row("allocated", a.allocated, a.at_dump.allocated);
+  row("active", a.active, a.at_dump.active);
+  row("reserved", a.reserved, a.at_dump.reserved);
+  const Bytes stranded = a.reserved.value - a.allocated.value;
+  return table.to_text(2) +
+         fmt::format(
+             "  fragmentation: reserved stands {} ({:.1f} %) above what was ever allocated at a time\n",
+             to_gib_text(stranded), percent(stranded, a.reserved.value));
+}
+
+std::string curve_text(const SnapshotAnalysis& a) {
+  if (a.curve.empty()) return {};
+  const size_t columns = std::min<size_t>(static_cast<size_t>(PlotSize().columns), a.curve.size());
+  std::vector<int64_t> peaks(columns, 0);
+  for (size_t i = 0; i < a.curve.size(); ++i) {
+    int64_t& peak = peaks[i * columns / a.curve.size()];
+    peak = std::max(peak, a.curve[i].allocated.value);
+  }
+  return "\nAllocated memory, event by event\n" + plot_columns(peaks, PlotSize().rows);
+}
+
+std::string roles_text(const SnapshotHolders& holders) {
+  std::string text;
+  for (size_t r = 0; r < kNumBlockRoles; ++r) {
+    if (holders.by_role[r].value == 0) continue;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {} ({:.0f} %)", name_of(static_cast<BlockRole>(r)),
+                        to_gib_text(holders.by_role[r]), percent(holders.by_role[r], holders.total));
+  }
+  return text;
+}
+
+std::string lines_text(const SnapshotHolders& holders, size_t most) {
+  TextTable table({"total", "blocks", "largest", "for", "asked by", "op"},
+                  {Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft, Align::kLeft});
+  Bytes rest;
+  int64_t rest_blocks = 0;
+  for (size_t i = 0; i < holders.lines.size(); ++i) {
+    const CodeLineHolders& line = holders.lines[i];
+    if (i >= most) {
+      rest += line.total;
+      rest_blocks += line.count;
+      continue;
+    }
+    table.add({to_text(line.total), with_thousands(line.count), to_text(line.largest),
+               std::string(name_of(line.role)), line.where, line.op});
+  }
+  if (rest_blocks > 0)
+    table.add({to_text(rest), with_thousands(rest_blocks), "", "",
+               fmt::format("{} more lines", holders.lines.size() - most)});
+  return table.to_text(2);
+}
+
+std::string sizes_text(const SnapshotHolders& holders) {
+  constexpr size_t kMost = 8;
+  TextTable table({"total", "blocks", "of size"}, {Align::kRight, Align::kRight, Align::kLeft});
+  for (size_t i = 0; i < std::min(kMost, holders.sizes.size()); ++i) {
+    const SizeClassHolders& size = holders.sizes[i];
+    table.add({to_text(size.total), with_thousands(size.count),
+               fmt::format("{} to {}", to_text(size.from), to_text(size.below))});
+  }
+  return table.to_text(2);
+}
+
+std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options) {
+  const SnapshotHolders holders = holders_of(*d.trace, d.analysis.at_peak);
+  if (holders.lines.empty()) return {};
+  std::string text = "\nWhat held the allocated memory at its peak\n";
+  text += fmt::format("  {}\n  (told from the functions on each stack; a guess)\n", roles_text(holders));
+  text += lines_text(holders, options.most_lines);
+  return text + "\n  by size\n" + sizes_text(holders);
+}
+
+std::string replay_text(const ReplayResult& r) {
+  std::string text = fmt::format(
+      "\nPlayed again by the allocator's twin: {} of {} allocations at the recorded address, {} of {} "
+      "segments at "
+      "the recorded moment\n",
+      with_thousands(r.same_address), with_thousands(r.allocations), with_thousands(r.same_segments),
+      with_thousands(r.segments));
+  if (r.first_divergence)
+    text += fmt::format("  first difference at event {}: recorded {:#x}, played {:#x}{}{}\n",
+                        with_thousands(static_cast<int64_t>(r.first_divergence->event) + 1),
+                        r.first_divergence->recorded, r.first_divergence->replayed,
+                        r.first_divergence->reason.empty() ? "" : ": ", r.first_divergence->reason);
+  return text;
+}
+
+std::string what_if_text(const DeviceReplay& d) {
+  if (d.analysis.what_if.empty()) return {};
+  TextTable table({"allocator configuration", "peak reserved", "change", "cache given back", "out of memory"},
+                  {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
+  for (const WhatIf& w : d.analysis.what_if)
+    table.add(
+        {w.configuration.empty() ? "PyTorch's default" : w.configuration, to_gib_text(w.peak_reserved),
+         fmt::format("{:+.2f} GiB", static_cast<double>((w.peak_reserved - d.analysis.reserved.value).value) /
+                                        static_cast<double>(kGiB.value)),
+         w.retries == 0 ? "never" : fmt::format("{} times", w.retries),
+         w.out_of_memory ? when(*d.trace, w.out_of_memory_at) : "no"});
+  return "\nThe same requests under other settings\n" + table.to_text(2);
+}
+
+}  // namespace
+
+std::string replay_page(const std::string& file, const DeviceReplay& d, const ReplayPageOptions& options) {
+  return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) + holders_text(d, options) +
+         replay_text(d.analysis.replay) + what_if_text(d);
+}
+
+}  // namespace plimsoll
