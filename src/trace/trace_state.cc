@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <ranges>
+#include <set>
 
 #include "base/block.h"
 
@@ -22,6 +23,7 @@ class Undo {
       }
     }
     for (const AllocationEvent& event : std::views::reverse(trace.events)) undo(event);
+    find_tails(trace);
   }
 
   std::vector<TraceSegment> segments() {
@@ -38,8 +40,10 @@ class Undo {
     switch (event.action) {
       case AllocationAction::kAlloc:
         live_.erase(event.address);
+        freed_.erase(event.address);
         break;
       case AllocationAction::kFreeCompleted:
+        freed_.insert(event.address);
         live_[event.address] = {.address = event.address,
                                 .bytes = round_to_block(event.bytes),
                                 .requested = event.bytes,
@@ -79,6 +83,37 @@ class Undo {
             .is_large = event.bytes > kMiB * 2,
             .is_expandable = is_expandable,
             .stack = event.stack};
+  }
+
+  // A block of the large pool may be up to 1 MiB larger than its request. Its end shows where the first
+  // allocation into the free memory behind it lands, as long as the block itself is not freed.
+  void find_tails(const AllocationTrace& trace) {
+    std::map<uint64_t, TraceBlock*> by_end;  // blocks whose size the trace doesn't say
+    for (auto& [address, block] : live_)
+      if (block.state == BlockState::kAllocated && freed_.contains(address) && is_in_large_pool(address))
+        by_end[end_of(block)] = &block;
+    for (const AllocationEvent& event : trace.events) {
+      if (event.action == AllocationAction::kFreeRequested && freed_.contains(event.address)) {
+        const auto block = live_.find(event.address);
+        if (block != live_.end()) by_end.erase(end_of(block->second));
+      }
+      if (event.action != AllocationAction::kAlloc || by_end.empty()) continue;
+      auto before = by_end.upper_bound(event.address);
+      if (before == by_end.begin()) continue;
+      --before;
+      const auto next = live_.lower_bound(before->first);
+      if (next != live_.end() && next->first <= event.address) continue;  // another block lies between
+      const auto tail = static_cast<int64_t>(event.address - before->first);
+      if (tail <= kLargestSlack) before->second->bytes += Bytes{tail};
+      by_end.erase(before);
+    }
+  }
+  static uint64_t end_of(const TraceBlock& block) {
+    return block.address + static_cast<uint64_t>(block.bytes.value);
+  }
+  bool is_in_large_pool(uint64_t address) const {
+    auto at = segments_.upper_bound(address);
+    return at != segments_.begin() && std::prev(at)->second.is_large && !std::prev(at)->second.is_expandable;
   }
 
   static uint64_t end_of(const TraceSegment& segment) {
@@ -150,6 +185,7 @@ class Undo {
 
   std::map<uint64_t, TraceSegment> segments_;  // by address
   std::map<uint64_t, TraceBlock> live_;        // by address
+  std::set<uint64_t> freed_;                   // of live_: freed in the trace, which tells only the request
 };
 
 }  // namespace

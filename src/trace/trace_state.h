@@ -1,10 +1,11 @@
 // The state of an allocator when a trace begins, told from the state at its end: the events are undone one by
 // one, last first.
 //
-// What the trace can't show: how much larger than its request a block was that had been allocated before the
+// What the trace doesn't say: how much larger than its request a block was that had been allocated before the
 // trace and was freed in it. In the large pool no free block of up to 1 MiB exists, so a gap of that size
-// behind a block is counted to it; behind a larger gap the block is taken to end where its request, rounded
-// to 512, ends. Units: bytes.
+// behind a block is counted to it. A larger gap begins where the trace's first allocation into it lands; when
+// there is none while the block lives, the block is taken to end where its request, rounded to 512, ends.
+// Units: bytes.
 //
 //   std::vector<TraceSegment> before = segments_at_start(trace);
 #pragma once
