@@ -11,6 +11,7 @@
 namespace plimsoll {
 namespace {
 
+constexpr size_t kBatch = 1000;  // Python writes the items of larger containers in batches of so many
 constexpr uint64_t kProgressEvery = uint64_t{8} << 20;  // bytes
 
 template <typename T>
@@ -269,9 +270,26 @@ bool PickleReader::append(size_t begin) {
   const bool has_list = begin > 0 && stack_[begin - 1].kind == PickleKind::kList;
   PickleContainer* const list = has_list ? containers_.find(stack_[begin - 1]) : nullptr;
   if (!list) return fail_with("items for a list that is not there");
+  const std::span<const PickleValue> items(stack_.data() + begin, stack_.size() - begin);
+  const bool is_whole = list->items.empty() && !list->range && !items.empty() && items.size() < kBatch;
+  if (is_whole) {
+    if (const std::optional<PickleValue> object = sink_.take_list(items)) {
+      stack_.resize(begin);
+      become(begin - 1, *object);
+      return true;
+    }
+  }
   if (!add_to_list(*list, {stack_.data() + begin, stack_.size() - begin})) return false;
   stack_.resize(begin);
   return true;
+}
+
+// From now on the object stands for the container on the stack, wherever the pickle uses it again.
+void PickleReader::become(size_t at, const PickleValue& object) {
+  const PickleValue container = stack_[at];
+  if (!sink_.is_sequenced(object.type)) containers_.replace(container, object);
+  containers_.release({&container, 1});
+  stack_[at] = object;
 }
 
 bool PickleReader::add_to_list(PickleContainer& list, std::span<const PickleValue> values) {
@@ -298,10 +316,9 @@ bool PickleReader::set_items(size_t begin) {
   const bool has_dict = is_even && begin > 0 && stack_[begin - 1].kind == PickleKind::kDict;
   PickleContainer* const container = has_dict ? containers_.find(stack_[begin - 1]) : nullptr;
   if (!container) return fail_with("items for a dict that is not there");
-  const PickleValue dict = stack_[begin - 1];
   const std::span<const PickleValue> items(stack_.data() + begin, stack_.size() - begin);
   std::optional<PickleValue> object;
-  if (container->items.empty()) {
+  if (container->items.empty() && items.size() < 2 * kBatch) {
     const Result<std::optional<PickleValue>> taken = sink_.take_dict(*this, items);
     if (!taken) {
       error_ = taken.error();
@@ -310,10 +327,8 @@ bool PickleReader::set_items(size_t begin) {
     object = *taken;
   }
   if (object) {
-    if (!sink_.is_sequenced(object->type)) containers_.replace(dict, *object);
     containers_.release(items);
-    containers_.release({&dict, 1});
-    stack_[begin - 1] = *object;
+    become(begin - 1, *object);
   } else {
     containers_.add_items(*container, items);
   }

@@ -2,8 +2,8 @@
 // dicts, lists, tuples, strings, numbers, booleans, None. Any other opcode ends the reading with an error
 // that names it and its byte, before anything behind it is read.
 //
-// What a dict becomes is the sink's to say, as soon as the dict has all its items: an object of the sink's
-// own stands for it from then on, and the dict's own memory is used again. So millions of small dicts need no
+// What a dict or list becomes is the sink's to say, as soon as it has its items: an object of the sink's own
+// stands for it from then on, and its own memory is used again. So millions of small dicts need no
 // more than what the sink keeps of them.
 //
 //   class Sink : public PickleSink { ... };
@@ -40,6 +40,8 @@ class PickleSink {
   // A dict's keys and values, alternating. The object that stands for it, or nothing: it stays a dict.
   virtual Result<std::optional<PickleValue>> take_dict(PickleReader& reader,
                                                        std::span<const PickleValue> items) = 0;
+  // The same of a list's items.
+  virtual std::optional<PickleValue> take_list(std::span<const PickleValue> items) = 0;
   // Whether objects of this type come in lists of consecutive ids, and are never used twice.
   virtual bool is_sequenced(uint8_t type) const = 0;
 };
@@ -61,8 +63,6 @@ class PickleReader {
   std::span<const PickleValue> items(const PickleValue& list_or_dict) const;  // of a stale one none
   std::optional<ObjectRange> objects(const PickleValue& list) const;  // of a list of sequenced objects
   std::pair<int64_t, int64_t> pair(const PickleValue& v) const { return pairs_[v.id]; }
-  // From now on the object stands for the list, wherever the pickle uses it again.
-  void replace(const PickleValue& list, const PickleValue& object) { containers_.replace(list, object); }
   // An error at the byte that is being read.
   tl::unexpected<Error> fail_here(std::string message, std::string expected = {},
                                   std::string hint = {}) const;
@@ -91,6 +91,7 @@ class PickleReader {
   bool pop_mark(size_t& begin);
   bool append(size_t begin);
   bool set_items(size_t begin);
+  void become(size_t at, const PickleValue& object);
   bool add_to_list(PickleContainer& list, std::span<const PickleValue> values);
 
   ByteSource& source_;

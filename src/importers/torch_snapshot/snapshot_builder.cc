@@ -61,6 +61,15 @@ Result<std::optional<PickleValue>> SnapshotBuilder::take_dict(PickleReader& read
   return std::optional<PickleValue>();
 }
 
+std::optional<PickleValue> SnapshotBuilder::take_list(std::span<const PickleValue> items) {
+  frames_.clear();
+  for (const PickleValue& frame : items) {
+    if (!frame.is_object(kFrame)) return std::nullopt;
+    frames_.push_back(frame.id);
+  }
+  return PickleValue::object(kStack, stacks_.add(frames_));
+}
+
 Result<PickleValue> SnapshotBuilder::take_frame(const Fields& f) {
   PLIMSOLL_TRY(name, f.string(Key::kName));
   PLIMSOLL_TRY(filename, f.string(Key::kFilename));
@@ -74,21 +83,17 @@ Result<PickleValue> SnapshotBuilder::take_frame(const Fields& f) {
 Result<void> SnapshotBuilder::take_frames(const Fields& f, std::optional<StackId>& stack) {
   const PickleValue* const v = f.find(Key::kFrames);
   if (!v || v->kind == PickleKind::kNone) return {};
-  StackId id = 0;
   if (v->is_object(kStack)) {
-    id = v->id;
-  } else if (v->kind == PickleKind::kList) {
-    std::vector<FrameId> frames;
-    for (const PickleValue& frame : f.reader().items(*v)) {
-      if (!frame.is_object(kFrame)) return f.reader().fail_here("\"frames\" holds something else", "frames");
-      frames.push_back(frame.id);
-    }
-    id = stacks_.add(frames);
-    f.reader().replace(*v, PickleValue::object(kStack, id));
-  } else {
-    return f.reader().fail_here("\"frames\" has another type", "a list of frames");
+    stack = v->id;
+    return {};
   }
-  if (!stacks_.frames_of(id).empty()) stack = id;
+  if (v->kind != PickleKind::kList && v->kind != PickleKind::kConsumed)
+    return f.reader().fail_here("\"frames\" has another type", "a list of frames");
+  const std::span<const PickleValue> items =
+      f.reader().items(*v);  // none, or so many that they came in batches
+  const std::optional<PickleValue> object = items.empty() ? std::nullopt : take_list(items);
+  if (object) stack = object->id;
+  if (!object && !items.empty()) return f.reader().fail_here("\"frames\" holds something else", "frames");
   return {};
 }
 

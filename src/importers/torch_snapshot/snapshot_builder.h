@@ -22,6 +22,7 @@ class SnapshotBuilder final : public PickleSink {
 
   Result<std::optional<PickleValue>> take_dict(PickleReader& reader,
                                                std::span<const PickleValue> items) override;
+  std::optional<PickleValue> take_list(std::span<const PickleValue> items) override;
   bool is_sequenced(uint8_t type) const override { return type >= kEvent; }
   // REQUIRES the reader has ended with this value.
   Result<TorchSnapshot> finish(const PickleReader& reader, const PickleValue& root);
@@ -56,6 +57,7 @@ class SnapshotBuilder final : public PickleSink {
 
   StringTable& strings_;
   StackTable stacks_;
+  std::vector<FrameId> frames_;  // of the stack that is being added
   std::vector<AllocationEvent> events_;
   std::vector<EventMetadata> metadata_;
   std::vector<TraceBlock> blocks_;
