@@ -176,9 +176,10 @@ class Replay {
 
   // Only of a block that was freed before the trace; the others' moments are known to the clock.
   void complete(uint64_t address) {
-    if (waiting_at_start_.erase(address) == 0) return;
-    heap_.free(live_.at(address));
-    live_.erase(address);
+    const auto block = live_.find(address);
+    if (waiting_at_start_.erase(address) == 0 || block == live_.end()) return;
+    heap_.free(block->second);
+    live_.erase(block);
   }
 
   HeapStream stream_of(uint64_t stream) {

@@ -29,6 +29,9 @@ class Undo {
   std::vector<TraceSegment> segments() {
     std::vector<TraceSegment> all;
     for (auto& [address, segment] : segments_) {
+      const bool overlaps =
+          !all.empty() && address - all.back().address < static_cast<uint64_t>(all.back().bytes.value);
+      if (overlaps || segment.bytes.value <= 0) continue;
       tile(segment);
       all.push_back(std::move(segment));
     }
@@ -166,6 +169,9 @@ class Undo {
     uint64_t at = segment.address;
     const uint64_t end = end_of(segment);
     for (auto block = live_.lower_bound(at); block != live_.end() && block->first < end; ++block) {
+      const bool fits = block->first >= at && block->second.bytes.value > 0 &&
+                        static_cast<uint64_t>(block->second.bytes.value) <= end - block->first;
+      if (!fits) continue;  // contradicts the blocks before it
       add_gap(segment, at, block->first);
       segment.blocks.push_back(block->second);
       at = block->first + static_cast<uint64_t>(block->second.bytes.value);

@@ -5,7 +5,7 @@
 // trace and was freed in it. In the large pool no free block of up to 1 MiB exists, so a gap of that size
 // behind a block is counted to it. A larger gap begins where the trace's first allocation into it lands; when
 // there is none while the block lives, the block is taken to end where its request, rounded to 512, ends.
-// Units: bytes.
+// What contradicts the rest (blocks and segments that overlap) is left out. Units: bytes.
 //
 //   std::vector<TraceSegment> before = segments_at_start(trace);
 #pragma once
