@@ -1,6 +1,7 @@
 #include "validation/accuracy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +28,7 @@ AccuracySummary summarize(const std::vector<RowComparison>& comparisons, const s
     if (!c.is_mapped()) continue;
     ++s.mapped;
     s.exact += c.is_exact();
+    s.with_categories += c.has_categories();
     s.equal_categories += c.has_equal_categories();
     errors.push_back(c.worst_error());
   }
@@ -39,35 +41,37 @@ AccuracySummary summarize(const std::vector<RowComparison>& comparisons, const s
 
 std::string percent(double part) { return fmt::format("{:.4f} %", 100 * part); }
 
+// Of phases that are equally far off the one with the peak.
 const PhaseComparison* worst_phase(const RowComparison& c) {
-  const auto found =
-      std::ranges::max_element(c.phases, {}, [](const auto& p) { return std::abs(p.relative_error()); });
+  const auto found = std::ranges::max_element(
+      c.phases, {}, [](const auto& p) { return std::pair(std::abs(p.relative_error()), p.measured); });
   return found == c.phases.end() ? nullptr : &*found;
 }
 
-void add_phase(TextTable& table, const std::string& id, const PhaseComparison& p, std::string verdict) {
-  table.add({id, p.phase, with_thousands(p.predicted), with_thousands(p.measured),
-             p.predicted == p.measured ? "0" : percent(p.relative_error()), std::move(verdict)});
-}
-
 std::string verdict_of(const RowComparison& c) {
-  if (c.is_exact()) return c.has_equal_categories() ? "exact" : "exact, categories differ";
-  return fmt::format("{} of {} phases differ",
+  if (c.is_exact())
+    return c.has_categories() && !c.has_equal_categories() ? "exact, categories differ" : "exact";
+  return fmt::format("OFF: {} of {} phases differ",
                      std::ranges::count_if(c.phases, [](const auto& p) { return p.predicted != p.measured; }),
                      c.phases.size());
 }
 
+void add_phase(TextTable& table, const RowComparison& c, const PhaseComparison& p, bool is_first) {
+  table.add({is_first ? c.row->id : "", is_first ? std::string(name_of(c.row->quantity)) : "", p.phase,
+             with_thousands(p.predicted), with_thousands(p.measured),
+             p.predicted == p.measured ? "0" : percent(p.relative_error()), is_first ? verdict_of(c) : ""});
+}
+
 std::string rows_text(const std::vector<RowComparison>& comparisons, bool shows_all_phases) {
-  TextTable table({"row", "phase", "predicted", "measured", "error", ""},
-                  {Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
+  TextTable table(
+      {"row", "quantity", "phase", "predicted", "measured", "error", ""},
+      {Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
   for (const RowComparison& c : comparisons) {
     if (!c.is_mapped()) continue;
     if (shows_all_phases) {
-      for (const PhaseComparison& p : c.phases)
-        add_phase(table, &p == &c.phases.front() ? c.row->id : "", p,
-                  &p == &c.phases.front() ? verdict_of(c) : "");
+      for (const PhaseComparison& p : c.phases) add_phase(table, c, p, &p == &c.phases.front());
     } else if (const PhaseComparison* p = worst_phase(c)) {
-      add_phase(table, c.row->id, *p, verdict_of(c));
+      add_phase(table, c, *p, true);
     }
   }
   return table.to_text();
@@ -84,6 +88,13 @@ std::string unmapped_text(const std::vector<RowComparison>& comparisons) {
   return count == 0 ? "" : fmt::format("\nNot mapped ({})\n{}", count, table.to_text(2));
 }
 
+std::string off_text(const std::vector<RowComparison>& comparisons) {
+  std::vector<std::string_view> ids;
+  for (const RowComparison& c : comparisons)
+    if (c.is_mapped() && !c.is_exact()) ids.push_back(c.row->id);
+  return ids.empty() ? "" : fmt::format("\nOff ({}): {}\n", ids.size(), fmt::join(ids, ", "));
+}
+
 std::string summary_text(const AccuracySummary& all, const std::vector<AccuracySummary>& families) {
   TextTable table({"family", "rows", "mapped", "exact", "categories", "median", "p95", "worst"},
                   {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
@@ -91,7 +102,8 @@ std::string summary_text(const AccuracySummary& all, const std::vector<AccuracyS
   const auto add = [&](const std::string& name, const AccuracySummary& s) {
     const auto error = [&](double value) { return s.mapped == 0 ? "-" : percent(value); };
     table.add({name, std::to_string(s.rows), std::to_string(s.mapped), std::to_string(s.exact),
-               std::to_string(s.equal_categories), error(s.median), error(s.p95), error(s.worst)});
+               s.with_categories == 0 ? "-" : std::to_string(s.equal_categories), error(s.median),
+               error(s.p95), error(s.worst)});
   };
   for (const AccuracySummary& s : families) add(s.name, s);
   table.add_rule();
@@ -111,10 +123,11 @@ Accuracy::Accuracy(std::vector<RowComparison> comparisons) : comparisons_(std::m
 
 std::string Accuracy::to_text(bool shows_all_phases) const {
   std::string text = rows_text(comparisons_, shows_all_phases);
-  text += unmapped_text(comparisons_);
+  text += off_text(comparisons_) + unmapped_text(comparisons_);
   text +=
-      "\nPeaks of live memory in bytes; a row's error is that of its worst phase; exact: all phases to the "
-      "byte.\n\n";
+      "\nPeaks in bytes; a row's error is that of its worst phase; exact: all phases to the byte; "
+      "categories: "
+      "rows\nwhose breakdown at the peak is equal, of those that have one.\n\n";
   return text + summary_text(summary_, families_);
 }
 

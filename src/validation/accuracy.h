@@ -17,7 +17,8 @@ namespace plimsoll {
 // when all its phase peaks are equal to the byte. Errors are over the mapped rows.
 struct AccuracySummary {
   std::string name;  // a family; empty: all
-  size_t rows = 0, mapped = 0, exact = 0, equal_categories = 0;
+  size_t rows = 0, mapped = 0, exact = 0;
+  size_t with_categories = 0, equal_categories = 0;
   double median = 0, p95 = 0, worst = 0;
 };
 

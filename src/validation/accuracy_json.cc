@@ -13,6 +13,7 @@ Json summary_json(const AccuracySummary& s) {
   json["rows"] = s.rows;
   json["mapped"] = s.mapped;
   json["exact"] = s.exact;
+  json["with_categories"] = s.with_categories;
   json["equal_categories"] = s.equal_categories;
   json["median"] = s.median;
   json["p95"] = s.p95;
@@ -21,7 +22,7 @@ Json summary_json(const AccuracySummary& s) {
 }
 
 Json row_json(const RowComparison& c, const std::string& phase, int64_t measured) {
-  return {{"id", c.row->id},      {"quantity", "live"},
+  return {{"id", c.row->id},      {"quantity", name_of(c.row->quantity)},
           {"phase", phase},       {"measured", measured},
           {"predicted", nullptr}, {"relative_error", nullptr},
           {"status", "unmapped"}, {"reason", c.unmapped.empty() ? Json() : Json(c.unmapped)}};
@@ -40,7 +41,7 @@ void add_rows(Json& rows, const RowComparison& c) {
 }
 
 void add_categories(Json& categories, const RowComparison& c) {
-  if (!c.is_mapped()) return;
+  if (!c.has_categories()) return;
   Json measured = Json::object(), predicted = Json::object();
   for (const auto& [name, bytes] : c.categories) {
     measured[name] = bytes.first;

@@ -1,6 +1,7 @@
 #include "validation/ledger.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 
@@ -38,10 +39,15 @@ class LedgerReader {
       out.job.model.layers = integer(cell("layers"));
       if (!out.job.model.layers) return bad("layers", cell("layers"), "an integer");
     }
-    if (cell("quantity") != "live")
-      out.unmapped = fmt::format("quantity {} is not predicted yet", cell("quantity"));
+    const std::optional<MeasuredQuantity> quantity = quantity_from_name(cell("quantity"));
+    if (!quantity)
+      return bad("quantity", cell("quantity"), fmt::format("one of {}", fmt::join(quantity_names(), ", ")));
+    out.quantity = *quantity;
     for (std::string_view word : words_of(cell("settings")))
       if (Result<void> applied = apply_setting(out.job, word); !applied) return fail(placed(applied.error()));
+    if (out.quantity != MeasuredQuantity::kLive && out.job.hardware.gpu.empty())
+      return bad("settings", cell("settings"),
+                 fmt::format("hardware.gpu among them, since {} depends on the GPU", name_of(out.quantity)));
     PLIMSOLL_TRY(peaks, numbers("peaks"));
     out.phase_peaks = std::move(peaks);
     if (out.phase_peaks.empty()) return bad("peaks", cell("peaks"), "PHASE:BYTES, at least one");
@@ -85,12 +91,13 @@ class LedgerReader {
 }  // namespace
 
 Result<std::vector<ReferenceRow>> read_ledger_rows(const CsvTable& table, const std::string& file) {
-  for (const char* column :
-       {"id", "model", "layers", "settings", "quantity", "peaks", "peak_phase", "categories"})
+  for (const char* column : {"id", "model", "settings", "quantity", "peaks"})
     if (!table.has_column(column))
       return fail({.position = {.file = file, .line = 1},
                    .message = fmt::format("column \"{}\" is missing", column),
-                   .expected = "a ledger (docs/measured_rows.md)"});
+                   .expected = "the columns id, model, settings, quantity, peaks, and where wanted layers, "
+                               "peak_phase, categories, source",
+                   .hint = "docs/measured_rows.md has an example"});
   std::vector<ReferenceRow> rows;
   for (size_t i = 0; i < table.rows(); ++i) {
     PLIMSOLL_TRY(row, LedgerReader(table, file, i).read());

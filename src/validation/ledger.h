@@ -1,9 +1,7 @@
 // Our own ledger of measured and traced runs (validation/*.csv): jobs on presets with what memory did in
 // every phase.
 //
-// Columns: id; model (a preset) and layers (empty: all); settings ("batch.sequence=2048 optimizer.name=sgd",
-// as --set takes them); quantity (live); peaks ("fwd1:123 bwd1:456", bytes by phase); peak_phase and
-// categories ("param:1 grad:2", bytes alive at the training peak); source.
+// Columns: docs/measured_rows.md.
 #pragma once
 
 #include "validation/csv.h"

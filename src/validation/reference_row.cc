@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -199,11 +200,27 @@ class RowReader {
 
 }  // namespace
 
+constexpr std::string_view kQuantityNames[] = {"live", "allocated", "active", "reserved", "device"};
+
+std::string_view name_of(MeasuredQuantity quantity) { return kQuantityNames[static_cast<size_t>(quantity)]; }
+
+std::optional<MeasuredQuantity> quantity_from_name(std::string_view name) {
+  const auto* const found = std::ranges::find(kQuantityNames, name);
+  if (found == std::end(kQuantityNames)) return std::nullopt;
+  return static_cast<MeasuredQuantity>(found - std::begin(kQuantityNames));
+}
+
+std::vector<std::string_view> quantity_names() {
+  return {std::begin(kQuantityNames), std::end(kQuantityNames)};
+}
+
 Result<std::vector<ReferenceRow>> read_reference_rows(const std::filesystem::path& file) {
   PLIMSOLL_TRY(text, read_text(file));
   PLIMSOLL_TRY(table, CsvTable::parse(text, file.string()));
-  if (table.has_column("settings")) return read_ledger_rows(table, file.string());
-  for (const char* column : {"id", "config_json", "spec", "framework", "dtype", "B", "S", "phase_peaks"})
+  const bool is_reference = table.has_column("phase_peaks") || table.has_column("config_json");
+  if (!is_reference) return read_ledger_rows(table, file.string());
+  for (const char* column :
+       {"id", "config_json", "spec", "framework", "dtype", "optimizer", "ckpt", "B", "S", "phase_peaks"})
     if (!table.has_column(column))
       return fail({.position = {.file = file.string(), .line = 1},
                    .message = fmt::format("column \"{}\" is missing", column),

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -12,8 +14,16 @@
 
 namespace plimsoll {
 
+// What was measured: living storages, or a counter of the caching allocator, or what the process takes of the
+// device. All but kLive depend on the GPU.
+enum class MeasuredQuantity { kLive, kAllocated, kActive, kReserved, kDevice };
+std::string_view name_of(MeasuredQuantity quantity);  // "live"
+std::optional<MeasuredQuantity> quantity_from_name(std::string_view name);
+std::vector<std::string_view> quantity_names();
+
 struct ReferenceRow {
   std::string id;
+  MeasuredQuantity quantity = MeasuredQuantity::kLive;
   std::string family;
   std::string framework;
   std::filesystem::path config;  // empty: job.model names a preset

@@ -12,7 +12,7 @@ namespace plimsoll {
 
 struct PhaseComparison {
   std::string phase;
-  int64_t measured = 0, predicted = 0;  // bytes, live
+  int64_t measured = 0, predicted = 0;  // bytes
   double relative_error() const;
 };
 struct RowComparison {
@@ -23,8 +23,9 @@ struct RowComparison {
   std::map<std::string, std::pair<int64_t, int64_t>> categories;  // measured, predicted
   bool is_mapped() const { return unmapped.empty(); }
   bool is_exact() const;  // all phase peaks equal to the byte
-  bool has_equal_categories() const;
-  double worst_error() const;  // largest relative error of its phases, without sign
+  bool has_categories() const { return is_mapped() && !categories.empty(); }
+  bool has_equal_categories() const;  // false without categories
+  double worst_error() const;         // largest relative error of its phases, without sign
 };
 
 RowComparison compare(const ReferenceRow& row);
