@@ -27,10 +27,6 @@ Value& Value::operator=(Value&& other) noexcept {
   return *this;
 }
 
-void Value::reset() {
-  if (Recorder* const recorder = std::exchange(recorder_, nullptr)) recorder->release(id_);
-}
-
 TensorId Recorder::new_tensor(StorageId storage, const Layout& layout, DType dtype, bool requires_grad,
                               bool is_view) {
   program_.tensors.push_back({.storage = storage,

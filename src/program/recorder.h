@@ -178,6 +178,10 @@ class Arguments {
   std::vector<Value*> values_;
 };
 
+// Most Values that end hold nothing any more: they were moved from.
+inline void Value::reset() {
+  if (Recorder* const recorder = std::exchange(recorder_, nullptr)) recorder->release(id_);
+}
 inline const TensorInfo& Value::info() const { return recorder_->info(id_); }
 
 }  // namespace plimsoll
