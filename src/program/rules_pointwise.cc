@@ -28,7 +28,11 @@ void add_in_place(BackwardCall& call) {
   whole = ops::copy_(std::move(whole), call.gradient());
   Value part = ops::clone(is_whole ? whole : call.gradient());
   if (call.needs(1)) call.results[1] = std::move(part);
-  if (call.needs(0)) call.results[0] = is_whole ? std::move(whole) : call.gradient();
+  if (!call.needs(0)) return;
+  if (is_whole)
+    call.results[0] = std::move(whole);
+  else
+    call.results[0] = call.gradient();
 }
 void negate(BackwardCall& call) { call.results[0] = ops::neg(call.gradient()); }
 

@@ -4,7 +4,7 @@ namespace plimsoll {
 
 const std::vector<Rung>& live_rungs() {
   using C = Category;
-  static const std::vector<Rung> kRungs = {
+  static const std::vector<Rung> rungs = {
       {"parameters", {C::kParameter, C::kMasterParameter}},
       {"gradients", {C::kGradient, C::kAccumulatedGradient}},
       {"optimizer states", {C::kOptimizerState}},
@@ -15,7 +15,7 @@ const std::vector<Rung>& live_rungs() {
       {"temporaries", {C::kTemporary}},
       {"buffers, inputs", {C::kBuffer, C::kInput}},
   };
-  return kRungs;
+  return rungs;
 }
 
 Bytes bytes_of(const Rung& rung, const CategoryBytes& categories) {

@@ -91,9 +91,9 @@ Result<CsvTable> CsvTable::parse(std::string_view text, const std::string& file)
 }
 
 const std::string& CsvTable::at(size_t row, const std::string& column) const {
-  static const std::string kNone;
+  static const std::string none;
   const auto found = columns_.find(column);
-  return found == columns_.end() ? kNone : cells_[row][found->second];
+  return found == columns_.end() ? none : cells_[row][found->second];
 }
 
 }  // namespace plimsoll

@@ -98,7 +98,7 @@ class RowReader {
     using Value = decltype(read(cell(column)));
     const std::string& text = cell(column);
     const bool is_given = !text.empty() && text != "default";
-    const Value value = is_given ? read(text) : Value();
+    Value value = is_given ? read(text) : Value();
     if (!value && is_given) refuse(fmt::format("{} {}", column, text));
     return value;
   }

@@ -57,7 +57,7 @@ Value Eager::buffer(std::string_view name) const { return find(buffers_, name); 
 
 Value Eager::made_once(std::string_view name, const Layout& layout, DType dtype) {
   const Module scope(*this, name);
-  const Value value = recorder_.persistent(layout, dtype, Category::kActivation, recorder_.module);
+  Value value = recorder_.persistent(layout, dtype, Category::kActivation, recorder_.module);
   made_once_ids_.push_back(value.id());
   return value;
 }
