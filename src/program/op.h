@@ -169,7 +169,8 @@ namespace plimsoll {
   X(kCopyToHost, "copy_to_host", kFramework)                                                         \
   X(kCopyToDevice, "copy_to_device", kFramework)                                                     \
   X(kResize, "storage.resize_", kFramework)                                                          \
-  X(kAddmmInPlace, "addmm.out", kInPlace)                                                            \
+  X(kMmOut, "mm.out", kInPlace)                                                                      \
+  X(kAddmmOut, "addmm.out", kInPlace)                                                                \
   X(kLigerCrossEntropy, "liger_cross_entropy_kernel", kInPlace)                                      \
   X(kFusedLinearCrossEntropy, "LigerFusedLinearCrossEntropyFunction", kInPlace)                      \
   X(kBoundary, "boundary", kView)

@@ -1,6 +1,7 @@
 // The loss of TRL's SFTTrainer (loss_type "chunked_nll"): the head's product and the cross-entropy in chunks
-// of tokens, each a checkpoint of its own, in fp32. No label is ignored. Source: _patch_chunked_ce_lm_head,
-// _chunked_cross_entropy_loss and _chunk in trl/trainer/sft_trainer.py.
+// of tokens, each a checkpoint of its own; the logits become fp32. No label is ignored. Source:
+// _patch_chunked_ce_lm_head, _chunked_cross_entropy_loss and _chunk in trl/trainer/sft_trainer.py of 1.14;
+// from 1.16 on TRL computes log-probabilities in tiles of the vocabulary.
 #include "frameworks/pytorch/bodies.h"
 
 namespace plimsoll::pytorch {
@@ -14,16 +15,18 @@ struct Head {
   Value weight, bias;  // bias may be undefined
 };
 
-Value logits_of(Eager& e, const Family& family, const Head& head, const Value& hidden) {
+Value logits_of(Eager& e, Family family, const Head& head, const Value& hidden) {
   Value logits;
   {
-    const Value left = ops::cast(hidden, DType::kFloat32);
-    const Value right = ops::transpose(ops::cast(head.weight, DType::kFloat32), 0, 1);
-    logits = e.matmul(left, right);
+    const Value right = ops::transpose(ops::cast(head.weight, hidden.dtype()), 0, 1);
+    logits = e.matmul(hidden, right);
   }
   mark_as_logits(logits);
   const With<Category> category(e.recorder().category, Category::kLogits);
+  logits = ops::cast(std::move(logits), DType::kFloat32);
   if (head.bias) logits = ops::add(logits, ops::cast(head.bias, DType::kFloat32));
+  // It asks the configuration for logit_scale and a soft cap, not for a divisor.
+  if (family.logits_scaling == LogitsScaling::kDivided) family.logits_scaling = LogitsScaling::kNone;
   return finished_logits(e.architecture(), family, std::move(logits));
 }
 
@@ -56,7 +59,7 @@ Value zero(Eager& e) { return ops::zeros(e.recorder(), {}, DType::kFloat32); }
 
 // The number of rows that are worked on, as a tensor: whole chunks.
 Value padded_count(const Value& count, int64_t size) {
-  Value chunks = ops::unary(OpKind::kCeil, ops::div(count, static_cast<double>(size)));
+  Value chunks = ops::clamp(ops::unary(OpKind::kCeil, ops::div(count, static_cast<double>(size))));
   return ops::mul(ops::cast(std::move(chunks), DType::kInt64), static_cast<double>(size));
 }
 
@@ -75,7 +78,6 @@ ModelOutput chunked_causal_lm_head(Eager& e, const Family& family, const Value& 
   const Value valid = ops::compare(labels);
   const Value count = ops::sum(valid, {0}, false);
   Sums total{.loss = {}, .correct = zero(e), .entropy = zero(e)};
-  ops::compare(count).reset();  // is there one?
   // Rows that count come first: here all of them.
   const Value order = ops::sort(ops::cast(valid, DType::kInt8), 0)[1];
   hidden = ops::index(hidden, {order});
@@ -94,7 +96,7 @@ ModelOutput chunked_causal_lm_head(Eager& e, const Family& family, const Value& 
     total.correct = ops::add(total.correct, sums.correct);
     total.entropy = ops::add(total.entropy, sums.entropy);
   }
-  total.loss = ops::div(total.loss, count);
+  total.loss = ops::div(total.loss, ops::clamp(count));
   return {.loss = total.loss, .logits = {}, .cache = {}, .counts = {total.correct, total.entropy, count}};
 }
 

@@ -11,6 +11,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
@@ -62,6 +63,16 @@ TEST(MarkRecompute, ANameWithoutOverloadKeepsTheResultsOfAllOverloads) {
   EXPECT_THAT(kept({"mm"}), ElementsAre(OpKind::kMm));  // not addmm, not bmm
   EXPECT_THAT(kept({"sdpa"}), IsSupersetOf({OpKind::kFlashAttention, OpKind::kEfficientAttention}));
   EXPECT_THAT(kept({"sdpa"}), Not(Contains(OpKind::kFlashAttentionBackward)));
+}
+
+TEST(MarkRecompute, OpsThatNeverRunAreNoted) {
+  Program program = three_blocks();
+  program.ops = {{.kind = OpKind::kAddScalar}};
+  EXPECT_TRUE(mark_recompute(program, {.kind = RecomputeKind::kSelective, .kept_ops = {"add", "gelu"}}));
+  EXPECT_THAT(program.notes, ElementsAre("recompute.kept_ops: gelu does not occur in this forward"));
+  Program by_default = three_blocks();
+  EXPECT_TRUE(mark_recompute(by_default, {.kind = RecomputeKind::kSelective}));
+  EXPECT_THAT(by_default.notes, IsEmpty());
 }
 
 TEST(MarkRecompute, AnUnknownOpIsNamed) {
