@@ -19,9 +19,10 @@
 namespace plimsoll {
 
 struct VerifyOptions {
-  // The job keeps results of its last forward in scope (hold_outputs): activations may be left at the end.
+  // The job keeps results of its last forward in scope (hold_outputs), or a module what its first forward
+  // made: activations may be left at the end.
   bool may_keep_outputs = false;
-  // Gradients aren't set to None after a step (zero_grad): they may be left at the end.
+  // Gradients aren't set to None after a step (zero_grad), or live in buckets: they may be left at the end.
   bool may_keep_gradients = false;
 };
 

@@ -40,7 +40,8 @@ inline Result<Program> build(const Architecture& architecture, const Job& job) {
                resolve(job, architecture, {.name = "any", .gpus_per_node = 8, .compute_capability = 90}));
   PassList passes({.verifies = true,
                    .verify = {.may_keep_outputs = job.loop.hold_outputs,
-                              .may_keep_gradients = job.loop.zero_grad != ZeroGrad::kSetToNone}});
+                              .may_keep_gradients = job.loop.zero_grad != ZeroGrad::kSetToNone ||
+                                                    job.ddp.gradient_as_bucket_view}});
   return pytorch::build_training(architecture, resolved, {.passes = &passes});
 }
 

@@ -1,9 +1,13 @@
 // DistributedDataParallel: every rank holds everything; gradients are copied into flat buckets that are
 // all-reduced as soon as their parameters' gradients are there. A bucket has one dtype. At first one takes
-// all; before the second forward the buckets are made anew in the order in which gradients became ready.
+// all; before the second forward the buckets are made anew in the order in which gradients became ready. With
+// find_unused_parameters they stay as they are made, in the parameters' order, and a map of what was used
+// lies beside them; what the model returns is cloned (forward.cc).
 // Source: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp (2.13). Does not model:
-// find_unused_parameters and static_graph, communication hooks that keep copies (PowerSGD), the flat copies
-// that broadcast the parameters when the wrapper is built.
+// static_graph, communication hooks that keep copies (PowerSGD), the flat copies that broadcast the
+// parameters when the wrapper is built; parameters that are in fact unused.
+#include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -21,7 +25,11 @@ struct Place {
 class Ddp : public ParallelEngine {
  public:
   Ddp(Recorder& recorder, const ResolvedJob& job)
-      : r_(recorder), settings_(job.ddp), dtype_(parameter_dtype(job.precision)) {}
+      : r_(recorder),
+        settings_(job.ddp),
+        gathers_gradients_apart_(job.loop.no_sync && job.batch.accumulation > 1 &&
+                                 job.loop.zero_grad == ZeroGrad::kSetToNone),
+        dtype_(parameter_dtype(job.precision)) {}
 
   DType compute_dtype() const override { return dtype_; }
 
@@ -31,14 +39,22 @@ class Ddp : public ParallelEngine {
     std::vector<size_t> all;
     for (size_t i = 0; i < parameters_.size(); ++i)
       if (parameters_[i].requires_grad()) all.push_back(i);
-    make_buckets(assign(all, {std::numeric_limits<int64_t>::max()}));
+    if (!settings_.find_unused_parameters) {
+      make_buckets(assign(all, {std::numeric_limits<int64_t>::max()}));
+      return;
+    }
+    std::vector<std::vector<size_t>> assignment = assign(all, bucket_limits());
+    std::ranges::sort(assignment, std::greater(), [](const auto& members) { return members.front(); });
+    make_buckets(assignment);
+    make_map_of_used(static_cast<int64_t>(all.size()));
   }
 
   Value compute_parameter(size_t i) const override { return parameters_[i]; }
 
   void begin_micro_step(bool is_training, bool communicates) override {
     communicates_ = communicates;
-    if (is_training && !ready_order_.empty() && !is_rebuilt_) rebuild();
+    const bool may_rebuild = is_training && !settings_.find_unused_parameters;
+    if (may_rebuild && !ready_order_.empty() && !is_rebuilt_) rebuild();
     if (syncs_buffers_) sync_buffers();
     syncs_buffers_ = is_training && communicates;
   }
@@ -75,10 +91,10 @@ class Ddp : public ParallelEngine {
 
   void make_buckets(const std::vector<std::vector<size_t>>& assignment) {
     const With<Holder> holder(r_.holder, Holder::kCommunication);
-    // Gradients that are views of the buckets are what the bytes are for.
-    const With<Category> category(r_.category, settings_.gradient_as_bucket_view
-                                                   ? Category::kGradient
-                                                   : Category::kCommunicationBucket);
+    // Gradients that live in the buckets are what the bytes are for.
+    const bool holds_gradients = settings_.gradient_as_bucket_view && !gathers_gradients_apart_;
+    const With<Category> category(r_.category,
+                                  holds_gradients ? Category::kGradient : Category::kCommunicationBucket);
     buckets_.clear();
     for (const std::vector<size_t>& members : assignment) {
       int64_t elements = 0;
@@ -89,6 +105,19 @@ class Ddp : public ParallelEngine {
     if (!settings_.gradient_as_bucket_view) return;
     for (size_t i = 0; i < parameters_.size(); ++i)  // gradients that exist move into the new buckets
       if (Value& kept = gradients_[parameters_[i].id().value]; kept) move_into_bucket(i, kept);
+  }
+
+  // local_used_map_dev_
+  void make_map_of_used(int64_t parameters) {
+    const With<Category> category(r_.category, Category::kCommunicationBucket);
+    used_ = ops::empty(r_, {parameters}, DType::kInt32);
+  }
+
+  // BucketCapacityConfig
+  std::vector<int64_t> bucket_limits() const {
+    const auto cap = static_cast<int64_t>(settings_.bucket_cap_mb * 1024 * 1024);
+    const bool is_default = settings_.bucket_cap_mb == DdpSettings().bucket_cap_mb;
+    return {is_default ? kDdpFirstBucketBytes : cap, cap};
   }
 
   // compute_bucket_assignment_by_size: a bucket that reaches its limit is done; the last limit is that of all
@@ -118,9 +147,7 @@ class Ddp : public ParallelEngine {
 
   void rebuild() {
     is_rebuilt_ = true;
-    const auto cap = static_cast<int64_t>(settings_.bucket_cap_mb * 1024 * 1024);
-    const bool is_default = settings_.bucket_cap_mb == DdpSettings().bucket_cap_mb;
-    make_buckets(assign(ready_order_, {is_default ? kDdpFirstBucketBytes : cap, cap}));
+    make_buckets(assign(ready_order_, bucket_limits()));
   }
 
   Value place_in_bucket(size_t i) {
@@ -155,8 +182,10 @@ class Ddp : public ParallelEngine {
 
   Recorder& r_;
   const DdpSettings& settings_;
+  bool gathers_gradients_apart_;  // under no_sync they come into being beside the buckets
   DType dtype_;
   std::vector<Value> parameters_, buffers_, buckets_;
+  Value used_;                           // find_unused_parameters: which parameters had a gradient
   std::map<uint32_t, Value> gradients_;  // by parameter tensor
   std::map<size_t, Place> places_;       // by parameter
   std::vector<size_t> ready_order_;      // parameters in the order in which their gradients came first

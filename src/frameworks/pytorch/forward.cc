@@ -16,12 +16,43 @@ Value scaled_loss(const ResolvedJob& job, Value loss, const Value& scale, Forwar
   return loss;
 }
 
-std::vector<TensorId> held_tensors(const ModelOutput& output) {
-  std::vector<TensorId> ids{output.loss.id()};
-  if (output.logits) ids.push_back(output.logits.id());
+// What a wrapper of data parallelism finds in the model's output; a cache is an object that it can't look
+// into.
+std::vector<Value*> visible_tensors(ModelOutput& output) {
+  std::vector<Value*> tensors{&output.loss};
+  if (output.logits) tensors.push_back(&output.logits);
+  for (Value& v : output.counts) tensors.push_back(&v);
+  return tensors;
+}
+
+std::vector<TensorId> held_tensors(ModelOutput& output) {
+  std::vector<TensorId> ids;
+  for (const Value* v : visible_tensors(output)) ids.push_back(v->id());
   for (const Value& v : output.cache) ids.push_back(v.id());
-  for (const Value& v : output.counts) ids.push_back(v.id());
   return ids;
+}
+
+// _DDPSink: with find_unused_parameters each of the model's outputs that has a graph is cloned. Without a
+// graph the clones are made too, and thrown away.
+void pass_through_sink(ModelOutput& output) {
+  const std::vector<Value*> tensors = visible_tensors(output);
+  std::vector<Value> clones;
+  for (const Value* v : tensors) clones.push_back(ops::clone(*v));
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i]->requires_grad()) *tensors[i] = std::move(clones[i]);
+}
+
+// FSDPState._cast_output_dtype of the root; its units' outputs have that dtype already (supported.cc).
+void cast_outputs(ModelOutput& output, DType dtype) {
+  for (Value* v : visible_tensors(output))
+    if (is_floating(v->dtype())) *v = ops::cast(std::move(*v), dtype);
+}
+
+// What the wrapper of data parallelism does to the model's output.
+void leave_wrapper(const ResolvedJob& job, ModelOutput& output) {
+  if (job.engine == DataParallelEngine::kDdp && job.ddp.find_unused_parameters) pass_through_sink(output);
+  if (job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.output_dtype)
+    cast_outputs(output, *job.fsdp2.output_dtype);
 }
 
 // gradient_checkpointing_enable() enables them too, for models whose main input is token ids; selective
@@ -68,6 +99,7 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
 
     ModelOutput output =
         write_model(eager, family, job, {.ids = ids, .labels = labels, .mask = mask, .loss = job.loss});
+    leave_wrapper(job, output);
     eager.clear_autocast_cache();
     forward.made_once = eager.made_once_ids();
     Value loss = output.loss;

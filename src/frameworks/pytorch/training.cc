@@ -50,6 +50,7 @@ class TrainingBuilder {
     PLIMSOLL_CHECK(run("forward", forward_.program, [&] { return record(forward_, true); }));
     PLIMSOLL_CHECK(
         run("recompute", forward_.program, [&] { return mark_recompute(forward_.program, job_.recompute); }));
+    program_.notes = forward_.program.notes;
     PLIMSOLL_CHECK(run("units", forward_.program, [&] { return mark_units(forward_); }));
     constexpr size_t kCompleteToForward = 5;  // a guess of how much larger the complete program gets
     program_.reserve(forward_.program, kCompleteToForward);
@@ -229,11 +230,12 @@ class TrainingBuilder {
   }
 
   // Whether iteration 2 starts as iteration 1 did, but for the optimizer's states: no gradients, no scale
-  // that is made on first use, no buckets that follow what iteration 1 saw, no outputs of the step before.
+  // or tensors that are made on first use, no buckets that follow what iteration 1 saw, no outputs of the
+  // step before.
   bool repeats() const {
     return !options_.writes_every_step && job_.loop.zero_grad == ZeroGrad::kSetToNone &&
-           job_.engine != DataParallelEngine::kDdp && !has_grad_scaler(job_.precision) &&
-           !job_.loop.hold_outputs;
+           forward_.made_once.empty() && job_.engine != DataParallelEngine::kDdp &&
+           !has_grad_scaler(job_.precision) && !job_.loop.hold_outputs;
   }
 
   // Two optimizer steps, where what the second does like the first is the first's sections played again.
