@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "allocator/pinned_host_heap.h"
 #include "base/block.h"
 
 namespace plimsoll {
@@ -22,6 +23,7 @@ class Player {
       : p_(program),
         heap_(heap),
         options_(options),
+        pinned_({.settings = options.settings}),
         blocks_(program.storages.size()),
         is_live_(program.storages.size()) {}
 
@@ -50,7 +52,7 @@ class Player {
     timeline_.phases.push_back({.phase = name,
                                 .live_start = live_,
                                 .live_peak = live_,
-                                .host_peak = host_,
+                                .host_peak = host(),
                                 .workspace_peak = live_});
     heap_.reset_peaks();
     if (options_.observer != nullptr) options_.observer->begin_phase(name);
@@ -64,7 +66,7 @@ class Player {
     phase().allocated_end = stats.allocated.current;
     phase().active_end = stats.active.current;
     phase().reserved_end = stats.reserved.current;
-    phase().host_end = host_;
+    phase().host_end = host();
     phase().library_workspace = library_workspace_;
     phase().alloc_retries = stats.num_alloc_retries - retries_before_;
   }
@@ -92,11 +94,7 @@ class Player {
     if (is_live_[id.value] || timeline_.oom || storage.bytes.value == 0) return;  // empty tensors own nothing
     is_live_[id.value] = true;
     if (options_.keeps_events) record(true, id);
-    if (storage.tier != Tier::kGpu) {
-      host_ += storage.bytes;
-      phase().host_peak = std::max(phase().host_peak, host_);
-      return;
-    }
+    if (storage.tier != Tier::kGpu) return alloc_on_host(id);
     const Allocation block = heap_.alloc(storage.bytes, static_cast<HeapStream>(stream));
     if (!block) return fail(block.error(), id);
     blocks_[id.value] = *block;
@@ -112,12 +110,27 @@ class Player {
     if (!is_live_[id.value]) return;
     is_live_[id.value] = false;
     if (options_.keeps_events) record(false, id);
+    if (p_.storage(id).tier == Tier::kHostPinned) return pinned_.free(blocks_[id.value]);
     if (p_.storage(id).tier != Tier::kGpu) {
-      host_ -= p_.storage(id).bytes;
+      pageable_ -= p_.storage(id).bytes;
       return;
     }
     heap_.free(blocks_[id.value]);
     live_ -= round_to_block(p_.storage(id).bytes);
+  }
+
+  Bytes host() const { return pageable_ + pinned_.stats().reserved.current; }
+
+  void alloc_on_host(StorageId id) {
+    const Storage& storage = p_.storage(id);
+    if (storage.tier == Tier::kHostPinned) {
+      const Allocation block = pinned_.alloc(storage.bytes, kDefaultStream);
+      if (!block) return fail(block.error(), id);
+      blocks_[id.value] = *block;
+    } else {
+      pageable_ += storage.bytes;
+    }
+    phase().host_peak = std::max(phase().host_peak, host());
   }
 
   void take_workspace(const Op& op) {
@@ -146,10 +159,11 @@ class Player {
   const Program& p_;
   Heap& heap_;
   const SimulateOptions& options_;
+  PinnedHostHeap pinned_;
   std::vector<BlockId> blocks_;
   std::vector<bool> is_live_;
   MemoryTimeline timeline_;
-  Bytes live_, host_, library_workspace_;
+  Bytes live_, pageable_, library_workspace_;
   OpId op_;
   bool is_backward_ = false;
   int64_t retries_before_ = 0;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/allocator_settings.h"
 #include "allocator/heap.h"
 #include "base/result.h"
 #include "program/program.h"
@@ -27,7 +28,7 @@ struct PhaseMemory {
   Bytes live_start, live_peak, live_end;
   Bytes allocated_peak, active_peak, reserved_peak;
   Bytes allocated_end, active_end, reserved_end;
-  Bytes host_peak, host_end;
+  Bytes host_peak, host_end;         // pinned memory as its cache holds it, see allocator/pinned_host_heap.h
   std::optional<OpId> peak_op;       // that reached live_peak; empty when the phase starts with it
   std::optional<size_t> peak_event;  // position in the event order at which live_peak was reached
   Bytes workspace_peak;              // highest live + workspace of an op
@@ -77,6 +78,7 @@ struct SimulateOptions {
   // What cuBLAS takes from the heap at the first matrix product of each (thread, stream) and keeps: forward
   // and optimizer run in one thread, the backward in another. Source: PyTorch, CublasHandlePool.cpp.
   Bytes library_workspace;
+  AllocatorSettings settings;  // of the cache of pinned host memory; `heap` has its own
   RunObserver* observer = nullptr;
 };
 
