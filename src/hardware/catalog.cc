@@ -166,10 +166,19 @@ bool is_path(std::string_view text) {
 
 template <typename Part>
 Result<Part> find(const Shelf<Part>& shelf, std::string_view name_or_path) {
-  if (is_path(name_or_path)) return shelf.read(fs::path(name_or_path));
+  std::error_code code;
+  if (is_path(name_or_path)) {
+    if (fs::is_regular_file(name_or_path, code)) return shelf.read(fs::path(name_or_path));
+    return fail(
+        {.position = {.file = std::string(name_or_path)},
+         .message = "is no file",
+         .expected = fmt::format("a file that describes a {} (docs/hardware_files.md), or a name of the "
+                                 "catalog",
+                                 shelf.part),
+         .hint = "`plimsoll gpus` lists the catalog"});
+  }
   const std::string stem = normalized_name(name_or_path);
   const fs::path file = data_dir() / shelf.folder / (stem + ".toml");
-  std::error_code code;
   if (stem.find('/') == std::string::npos && fs::is_regular_file(file, code)) return read_entry(shelf, file);
   return find_by_alias(shelf, name_or_path);
 }

@@ -88,7 +88,10 @@ TEST_F(OwnDataDir, ReadsAUsersFileByPath) {
   EXPECT_EQ(gpu->file, file.string());
   const Result<Gpu> absent = find_gpu("./absent.toml");
   ASSERT_FALSE(absent);
-  EXPECT_EQ(absent.error().to_text(), "./absent.toml: is no file");
+  EXPECT_EQ(
+      absent.error().to_text(),
+      "./absent.toml: is no file\n  expected: a file that describes a GPU (docs/hardware_files.md), or a "
+      "name of the catalog\n  hint: `plimsoll gpus` lists the catalog");
 }
 
 TEST_F(OwnDataDir, FileIsNamedAsItsGpu) {

@@ -96,6 +96,14 @@ TEST(GpuFile, AnotherUnitIsRefusedAndTheRightOneTold) {
               HasSubstr("hint: the key is \"memory.context_mib\": its unit is MiB"));
 }
 
+TEST(GpuFile, DecimalUnitsOfMemoryAreNotTakenForBinaryOnes) {
+  for (const char* key : {"nominal_gb", "nominal_bytes", "nominal_mib"})
+    EXPECT_THAT(
+        error_of(with("[compute]", std::string(key) + " = { value = 80, source = \"sheet\" }\n[compute]")),
+        HasSubstr("hint: the key is \"memory.nominal_gib\": its unit is GiB"))
+        << key;
+}
+
 TEST(GpuFile, MissingKeyIsNamed) {
   EXPECT_EQ(error_of(with("nominal_gib = { value = 80, source = \"sheet\" }", "")),
             "my.toml, key \"memory.nominal_gib\": is missing\n  expected: a number in GiB");
@@ -116,6 +124,11 @@ TEST(GpuFile, NumberWithoutASourceIsRefused) {
 TEST(GpuFile, AbsurdNumbersAreRefused) {
   EXPECT_THAT(error_of(with("value = 79.25", "value = 79250")),
               HasSubstr("79250 can't be right\n  expected: from 1 to 4096 GiB"));
+  EXPECT_THAT(error_of(with("value = 79.25", "value = 85094039552")),
+              HasSubstr("from 1 to 4096 GiB"));  // bytes
+  EXPECT_THAT(error_of(with("value = 79.25", "value = -79.25")), HasSubstr("-79.25 can't be right"));
+  EXPECT_THAT(error_of(with("value = 512", "value = 536870912")), HasSubstr("can't be right"));
+  EXPECT_THAT(error_of(with("value = 3352", "value = 3352000000000")), HasSubstr("can't be right"));
   EXPECT_THAT(error_of(with("value = 79.25", "value = nan")), HasSubstr("nan can't be right"));
   EXPECT_THAT(error_of(with("value = 79.25", "value = -inf")), HasSubstr("can't be right"));
   EXPECT_THAT(error_of(with("value = 132", "value = 13.5")), HasSubstr("is no whole number"));

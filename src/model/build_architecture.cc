@@ -27,11 +27,6 @@ constexpr std::string_view kHarmlessKeys[] = {"architectures",
                                               "mask_token_id",
                                               "unk_token_id",
                                               "decoder_start_token_id",
-                                              "rms_norm_eps",
-                                              "layer_norm_eps",
-                                              "layer_norm_epsilon",
-                                              "norm_epsilon",
-                                              "norm_eps",
                                               "pretraining_tp",
                                               "task_specific_params",
                                               "id2label",
@@ -68,6 +63,10 @@ constexpr std::string_view kHarmlessKeys[] = {"architectures",
                                               "model_max_length",
                                               "cache_implementation",
                                               "language"};
+
+// What norms add to a variance: no byte depends on it, but a model with a wrong one doesn't run.
+constexpr std::string_view kEpsilonKeys[] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+                                             "norm_epsilon", "norm_eps"};
 
 constexpr size_t kMostNotedKeys = 20;
 
@@ -200,6 +199,7 @@ Result<Architecture> build_architecture(const ConfigValue::Object& config, const
   a.notes = choice.notes;
   choice.family->read(reader, a);
   a.use_cache = reader.flag("use_cache", true);
+  for (std::string_view key : kEpsilonKeys) reader.positive(std::string(key).c_str());
   if (const auto problem = reader.problem(choice.family->name)) return fail(*problem);
   note_assumptions(reader, *choice.family, a);
   note_unread(reader, *choice.family, a);

@@ -60,6 +60,22 @@ TEST(BuildArchitecture, KeepsTheFirstLayersOnly) {
   }
 }
 
+TEST(BuildArchitecture, RefusesValuesThatNoModelRunsWith) {
+  const auto error_with = [](const std::string& key, ConfigValue value) {
+    ConfigValue::Object config = small_llama();
+    config.push_back({.key = key, .value = std::move(value)});
+    const auto a = build_architecture(config, {});
+    return a ? "" : a.error().to_text();
+  };
+  EXPECT_EQ(error_with("rms_norm_eps", {1e-5}), "");
+  EXPECT_THAT(error_with("rms_norm_eps", {std::string("x")}),
+              HasSubstr("\"rms_norm_eps\": is the text \"x\""));
+  EXPECT_THAT(error_with("rms_norm_eps", {int64_t{-1}}), HasSubstr("expected: a number above 0"));
+  EXPECT_THAT(error_with("attention_dropout", {int64_t{5}}),
+              HasSubstr("expected: a probability from 0 to 1"));
+  EXPECT_THAT(error_with("rope_theta", {int64_t{0}}), HasSubstr("expected: a number above 0"));
+}
+
 TEST(BuildArchitecture, RefusesMoreThanCanBeCounted) {
   ConfigValue::Object config = small_llama();
   config[0].value = {std::string("mixtral")};

@@ -153,13 +153,31 @@ bool ConfigReader::flag(const KeyNames& key, bool otherwise) {
   return otherwise;
 }
 
-std::optional<double> ConfigReader::number(const KeyNames& key) {
+std::optional<double> ConfigReader::number(const KeyNames& key, bool (*is_right)(double),
+                                           std::string_view expected) {
   const ConfigMember* member = take(key);
   if (member == nullptr) return std::nullopt;
-  if (const double* value = member->value.as<double>()) return *value;
-  if (const int64_t* value = member->value.as<int64_t>()) return static_cast<double>(*value);
-  wrong_type(*member, "a number");
+  std::optional<double> value;
+  if (const double* number = member->value.as<double>()) value = *number;
+  if (const int64_t* number = member->value.as<int64_t>()) value = static_cast<double>(*number);
+  if (value && is_right(*value)) return value;
+  wrong_type(*member, std::string(expected));
   return std::nullopt;
+}
+
+std::optional<double> ConfigReader::number(const KeyNames& key) {
+  return number(
+      key, [](double) { return true; }, "a number");
+}
+
+std::optional<double> ConfigReader::positive(const KeyNames& key) {
+  return number(
+      key, [](double value) { return value > 0; }, "a number above 0");
+}
+
+double ConfigReader::probability(const KeyNames& key, double otherwise) {
+  const auto is_right = [](double value) { return value >= 0 && value <= 1; };
+  return number(key, is_right, "a probability from 0 to 1").value_or(otherwise);
 }
 
 std::optional<std::string> ConfigReader::text(const KeyNames& key) {

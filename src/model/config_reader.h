@@ -57,6 +57,10 @@ class ConfigReader {
   bool flag(const KeyNames& key, bool otherwise);
   std::optional<double> number(const KeyNames& key);
   double number(const KeyNames& key, double otherwise) { return number(key).value_or(otherwise); }
+  // As `number`: above 0, and from 0 to 1.
+  std::optional<double> positive(const KeyNames& key);
+  double positive(const KeyNames& key, double otherwise) { return positive(key).value_or(otherwise); }
+  double probability(const KeyNames& key, double otherwise);
   std::optional<std::string> text(const KeyNames& key);
   std::optional<std::vector<std::string>> texts(const KeyNames& key);
   std::optional<std::vector<int64_t>> integers(const KeyNames& key);
@@ -82,6 +86,7 @@ class ConfigReader {
  private:
   const ConfigMember* find(std::string_view key) const;
   const ConfigMember* take(const KeyNames& key);  // marks as read; null counts as absent
+  std::optional<double> number(const KeyNames& key, bool (*is_right)(double), std::string_view expected);
   std::optional<int64_t> integer(const ConfigMember& member, int64_t smallest, int64_t largest);
   void wrong_type(const ConfigMember& member, std::string expected);
   SourcePosition position_of(std::string_view key) const;

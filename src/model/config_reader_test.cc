@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace plimsoll {
 namespace {
 
@@ -31,6 +33,26 @@ TEST(ConfigReader, AWrongValueHasItsPlace) {
   config.size("vocab_size", kMaxVocab);  // missing, but the wrong value comes first
   EXPECT_EQ(config.problem("llama")->to_text(),
             "config.json:3:5, key \"hidden_size\": is -4096\n  expected: an integer from 1 to 1048576");
+}
+
+std::string problem_of(ConfigValue value, const std::function<void(ConfigReader&)>& read) {
+  const ConfigValue::Object object = object_with("key", std::move(value));
+  ConfigReader config(object, "");
+  read(config);
+  const auto problem = config.problem("llama");
+  return problem ? problem->message + ", " + problem->expected : "";
+}
+
+TEST(ConfigReader, NumbersHaveTheirDomain) {
+  const auto positive = [](ConfigReader& config) { config.positive("key"); };
+  const auto probability = [](ConfigReader& config) { config.probability("key", 0); };
+  EXPECT_EQ(problem_of({1e-6}, positive), "");
+  EXPECT_EQ(problem_of({int64_t{0}}, positive), "is 0, a number above 0");
+  EXPECT_EQ(problem_of({-1e-6}, positive), "is -1e-06, a number above 0");
+  EXPECT_EQ(problem_of({std::string("x")}, positive), "is the text \"x\", a number above 0");
+  for (const double right : {0.0, 0.1, 1.0}) EXPECT_EQ(problem_of({right}, probability), "");
+  EXPECT_EQ(problem_of({int64_t{5}}, probability), "is 5, a probability from 0 to 1");
+  EXPECT_EQ(problem_of({-0.5}, probability), "is -0.5, a probability from 0 to 1");
 }
 
 TEST(ConfigReader, NullCountsAsAbsentWhereThatIsAllowed) {

@@ -17,8 +17,8 @@ void read_encoder(ConfigReader& config, Architecture& a) {
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = true};
   a.is_norm_after_add = a.has_embedding_norm = a.has_head_bias = a.is_masked_lm_head_transformed = true;
   a.has_final_norm = false;
-  a.embedding_dropout = a.residual_dropout = config.number("hidden_dropout_prob", 0.1);
-  a.attention_dropout = config.number("attention_probs_dropout_prob", 0.1);
+  a.embedding_dropout = a.residual_dropout = config.probability("hidden_dropout_prob", 0.1);
+  a.attention_dropout = config.probability("attention_probs_dropout_prob", 0.1);
   config.require_flag("is_decoder", false, "only the encoder is modelled");
   config.require_flag("add_cross_attention", false, "only the encoder is modelled");
   const std::string positions = config.text("position_embedding_type").value_or("absolute");

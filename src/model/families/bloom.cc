@@ -12,8 +12,8 @@ void read_bloom(ConfigReader& config, Architecture& a) {
   a.position = PositionKind::kAlibi;
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = true};
   a.has_embedding_norm = true;
-  a.residual_dropout = config.number("hidden_dropout", 0);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.residual_dropout = config.probability("hidden_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   config.require_flag("apply_residual_connection_post_layernorm", false,
                       "residuals branch off before the norm");
   Attention attention = read_equal_heads(config, a, {"n_head", "num_attention_heads"});

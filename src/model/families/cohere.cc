@@ -12,7 +12,7 @@ void read_cohere(ConfigReader& config, Architecture& a) {
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = false};
   a.is_parallel_residual = true;
   a.logits_scale = config.number("logit_scale", 0.0625);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Attention attention = read_heads(config, a, KvHeads::kAsHeads, HeadDimKey::kOptional);
   read_rotary(config, a, attention, {.theta = 500000});
   const bool has_bias = config.flag("attention_bias", false);

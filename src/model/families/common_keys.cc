@@ -117,12 +117,12 @@ Attention read_equal_heads(ConfigReader& config, const Architecture& a, const Ke
 void read_rotary(ConfigReader& config, Architecture& a, Attention& attention,
                  const RotaryDefaults& defaults) {
   a.position = PositionKind::kRotary;
-  a.rope_theta = config.number(defaults.theta_key, defaults.theta);
+  a.rope_theta = config.positive(defaults.theta_key, defaults.theta);
   double part = defaults.part ? config.number(defaults.part_key, *defaults.part) : 1;
   std::string prefix;
   if (const ConfigValue::Object* settings = rotary_settings(config, prefix)) {
     ConfigReader nested(*settings, config.file(), prefix);
-    a.rope_theta = nested.number("rope_theta", a.rope_theta);
+    a.rope_theta = nested.positive("rope_theta", a.rope_theta);
     if (defaults.part) part = nested.number("partial_rotary_factor", part);
     read_rope_type(nested, a);
     config.absorb(nested);

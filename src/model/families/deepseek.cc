@@ -48,7 +48,7 @@ void read_deepseek(ConfigReader& config, Architecture& a, int64_t max_position,
   read_latent_rotary(config, a, attention);
   const bool has_bias = config.flag("attention_bias", false);
   set_biases(attention, has_bias, has_bias);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Moe moe = read_shared_moe(config);
   moe.has_score_correction_bias = has_score_correction_bias;
   if (has_score_correction_bias) {

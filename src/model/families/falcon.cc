@@ -51,8 +51,8 @@ void read_residual(ConfigReader& config, Architecture& a, bool is_new) {
 void read_falcon(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, true);
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = true};
-  a.residual_dropout = config.number("hidden_dropout", 0);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.residual_dropout = config.probability("hidden_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   const bool is_new = config.flag("new_decoder_architecture", false);
   const bool has_bias = config.flag("bias", false);
   read_residual(config, a, is_new);

@@ -13,7 +13,7 @@ Attention read_attention(ConfigReader& config, Architecture& a, const RotaryDefa
   read_rotary(config, a, attention, rotary);
   const bool has_bias = config.flag("attention_bias", false);
   set_biases(attention, has_bias, has_bias);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   return attention;
 }
 
@@ -43,9 +43,7 @@ void read_gemma(ConfigReader& config, Architecture& a) {
 // Beyond Gemma: norms on both sides, soft caps, windows.
 void read_later_gemma(ConfigReader& config, Architecture& a, Attention attention) {
   a.has_post_norms = true;
-  const double scalar = config.number("query_pre_attn_scalar", 256);
-  if (!(scalar > 0)) config.wrong("query_pre_attn_scalar", "isn't above 0", "a number above 0");
-  a.attention_scale = scalar > 0 ? 1 / std::sqrt(scalar) : 1;
+  a.attention_scale = 1 / std::sqrt(config.positive("query_pre_attn_scalar", 256));
   config.ignore("hidden_act");
   const Activation activation = read_activation(config, "hidden_activation", Activation::kGeluTanh);
   read_layers(config, a, {.attention = attention, .mlp = read_mlp(config, activation)});
@@ -54,7 +52,7 @@ void read_later_gemma(ConfigReader& config, Architecture& a, Attention attention
 // A soft cap that is absent has a default, one that is null is off.
 std::optional<double> read_softcap(ConfigReader& config, const char* key, double by_default) {
   if (!config.is_there(key)) return by_default;
-  return config.number(key);
+  return config.positive(key);
 }
 
 void read_gemma2(ConfigReader& config, Architecture& a) {
@@ -70,8 +68,8 @@ void read_gemma3(ConfigReader& config, Architecture& a) {
   read_start(config, a, 131072);
   Attention attention = read_attention(config, a, {.theta = 1000000});
   attention.head_norm = HeadNorm::kPerHead;
-  attention.score_softcap = config.number("attn_logit_softcapping");
-  a.final_softcap = config.number("final_logit_softcapping");
+  attention.score_softcap = config.positive("attn_logit_softcapping");
+  a.final_softcap = config.positive("final_logit_softcapping");
   read_later_gemma(config, a, attention);
   const auto pattern =
       config.optional_size({"sliding_window_pattern", "_sliding_window_pattern"}, kMaxLayers).value_or(6);

@@ -14,7 +14,7 @@ void read_glm4(ConfigReader& config, Architecture& a) {
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kRequired);
   read_rotary(config, a, attention, {.part = 0.5});
   set_biases(attention, config.flag("attention_bias", true), false);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Mlp mlp = read_gated_mlp(config);
   mlp.is_fused_gate_up = true;
   read_layers(config, a, {.attention = attention, .mlp = mlp});
@@ -36,7 +36,7 @@ void read_glm4_moe(ConfigReader& config, Architecture& a) {
   read_rotary(config, a, attention, {.part = 0.5});
   set_biases(attention, config.flag("attention_bias", false), false);
   if (config.flag("use_qk_norm", false)) attention.head_norm = HeadNorm::kPerHead;
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Moe moe = read_shared_moe(config);
   moe.has_score_correction_bias = moe.is_group_limited = true;
   moe.has_normalised_weights = config.flag("norm_topk_prob", true);

@@ -7,9 +7,9 @@ namespace plimsoll {
 namespace {
 
 void read_dropouts(ConfigReader& config, Architecture& a, double by_default) {
-  a.embedding_dropout = config.number("embd_pdrop", by_default);
-  a.residual_dropout = config.number("resid_pdrop", by_default);
-  a.attention_dropout = config.number("attn_pdrop", by_default);
+  a.embedding_dropout = config.probability("embd_pdrop", by_default);
+  a.residual_dropout = config.probability("resid_pdrop", by_default);
+  a.attention_dropout = config.probability("attn_pdrop", by_default);
 }
 
 // Sizes, learned or rotary positions aside, that GPT-2 and GPT-J share.

@@ -12,8 +12,8 @@ void read_gpt_neox(ConfigReader& config, Architecture& a) {
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = true};
   a.is_parallel_residual = config.flag("use_parallel_residual", true);
   a.has_two_parallel_norms = a.is_parallel_residual;
-  a.embedding_dropout = a.residual_dropout = config.number("hidden_dropout", 0);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.embedding_dropout = a.residual_dropout = config.probability("hidden_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Attention attention = read_equal_heads(config, a, "num_attention_heads");
   read_rotary(config, a, attention,
               {.part = 0.25,

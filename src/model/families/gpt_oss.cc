@@ -15,7 +15,7 @@ void read_gpt_oss(ConfigReader& config, Architecture& a) {
   const bool has_bias = config.flag("attention_bias", true);
   set_biases(attention, has_bias, has_bias);
   attention.has_sinks = true;
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Moe moe = read_moe(config, "num_local_experts", "intermediate_size",
                      {"num_experts_per_tok", "experts_per_token"});
   moe.has_router_bias = moe.has_expert_bias = true;

@@ -13,7 +13,7 @@ void read_llama(ConfigReader& config, Architecture& a) {
   read_rotary(config, a, attention);
   const bool has_bias = config.flag("attention_bias", false);
   set_biases(attention, has_bias, has_bias);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Mlp mlp = read_gated_mlp(config);
   mlp.has_bias = config.flag("mlp_bias", false);
   read_layers(config, a, {.attention = attention, .mlp = mlp});
@@ -24,9 +24,7 @@ void read_granite(ConfigReader& config, Architecture& a) {
   a.embedding_scale = config.number("embedding_multiplier", 1);
   a.residual_scale = config.number("residual_multiplier", 1);
   a.attention_scale = config.number("attention_multiplier", 1);
-  const double logits_divisor = config.number("logits_scaling", 1);
-  if (logits_divisor == 0) config.wrong("logits_scaling", "is 0", "a number other than 0");
-  a.logits_scale = 1 / logits_divisor;
+  a.logits_scale = 1 / config.positive("logits_scaling", 1);
 }
 
 void read_mistral(ConfigReader& config, Architecture& a) {
@@ -35,7 +33,7 @@ void read_mistral(ConfigReader& config, Architecture& a) {
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
   attention.window = read_window(config, a, 4096);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   read_layers(config, a, {.attention = attention, .mlp = read_gated_mlp(config)});
 }
 
@@ -54,7 +52,7 @@ void read_qwen2(ConfigReader& config, Architecture& a) {
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
   set_biases(attention, true, false);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   read_qwen_layers(config, a, attention);
 }
 
@@ -66,7 +64,7 @@ void read_qwen3(ConfigReader& config, Architecture& a) {
   const bool has_bias = config.flag("attention_bias", false);
   set_biases(attention, has_bias, has_bias);
   attention.head_norm = HeadNorm::kPerHead;
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   read_qwen_layers(config, a, attention);
 }
 

@@ -77,7 +77,7 @@ void read_llama4(ConfigReader& config, Architecture& a) {
   read_rotary(config, a, attention, {.theta = 500000});
   const bool has_bias = config.flag("attention_bias", false);
   set_biases(attention, has_bias, has_bias);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Moe moe = read_moe(config, "num_local_experts", "intermediate_size");
   moe.shared_intermediate = moe.expert_intermediate;
   const Mlp mlp{.intermediate = config.size("intermediate_size_mlp", kMaxIntermediate),

@@ -16,7 +16,7 @@ void read_mixtral(ConfigReader& config, Architecture& a) {
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention, {.theta = 1000000});
   attention.window = read_window(config, a);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Moe moe = read_moe(config, {"num_local_experts", "num_experts"}, "intermediate_size");
   moe.has_normalised_weights = true;
   moe.has_jitter = config.number("router_jitter_noise", 0) > 0;
@@ -58,7 +58,7 @@ void read_qwen2_moe(ConfigReader& config, Architecture& a) {
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
   set_biases(attention, config.flag("qkv_bias", true), false);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Moe moe = read_moe(config, "num_experts", "moe_intermediate_size");
   moe.has_normalised_weights = config.flag("norm_topk_prob", false);
   moe.shared_intermediate = config.size("shared_expert_intermediate_size", kMaxIntermediate);
@@ -80,7 +80,7 @@ void read_qwen3_moe(ConfigReader& config, Architecture& a) {
   set_biases(attention, has_bias, has_bias);
   attention.head_norm = HeadNorm::kPerHead;
   attention.window = read_switched_window(config, a, 4096);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Moe moe = read_moe(config, {"num_experts", "num_local_experts"}, "moe_intermediate_size");
   moe.has_normalised_weights = config.flag("norm_topk_prob", false);
   read_sparse_layers(config, a, attention, moe);
@@ -123,7 +123,7 @@ void read_minimax_m2(ConfigReader& config, Architecture& a) {
       rotary_dim ? static_cast<double>(*rotary_dim) / static_cast<double>(attention.head_dim) : 1;
   read_rotary(config, a, attention, {.theta = 5000000, .part = part});
   attention.head_norm = HeadNorm::kWholeProjection;
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Moe moe = read_moe(config, {"num_local_experts", "num_experts"}, "intermediate_size");
   moe.has_normalised_weights = moe.has_score_correction_bias = true;
   moe.has_jitter = config.number("router_jitter_noise", 0) > 0;

@@ -39,9 +39,9 @@ void read_modernbert(ConfigReader& config, Architecture& a) {
   a.task = Task::kMaskedLm;
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = config.flag("norm_bias", false)};
   a.has_embedding_norm = true;
-  a.embedding_dropout = config.number("embedding_dropout", 0);
-  a.attention_dropout = config.number("attention_dropout", 0);
-  a.activation_dropout = config.number("mlp_dropout", 0);
+  a.embedding_dropout = config.probability("embedding_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
+  a.activation_dropout = config.probability("mlp_dropout", 0);
   const Attention attention = read_attention(config, a);
   const Mlp mlp{.intermediate = config.size("intermediate_size", kMaxIntermediate),
                 .is_gated = true,

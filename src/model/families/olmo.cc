@@ -15,7 +15,7 @@ void read_olmo(ConfigReader& config, Architecture& a, const RotaryDefaults& rota
   const bool has_bias = config.flag("attention_bias", false);
   set_biases(attention, has_bias, has_bias);
   attention.head_norm = HeadNorm::kWholeProjection;
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   read_layers(config, a, {.attention = attention, .mlp = read_gated_mlp(config)});
 }
 

@@ -20,8 +20,8 @@ void read_opt(ConfigReader& config, Architecture& a) {
   a.norm.has_bias = a.norm.has_weight;
   a.is_norm_after_add = !config.flag("do_layer_norm_before", true);
   a.has_final_norm = !a.is_norm_after_add && !config.flag("_remove_final_layer_norm", false);
-  a.residual_dropout = config.number("dropout", 0.1);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.residual_dropout = config.probability("dropout", 0.1);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   const bool has_bias = config.flag("enable_bias", true);
   Attention attention = read_equal_heads(config, a, "num_attention_heads");
   set_biases(attention, has_bias, has_bias);

@@ -12,9 +12,9 @@ void read_phi(ConfigReader& config, Architecture& a) {
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = true};
   a.is_parallel_residual = true;
   a.has_head_bias = true;
-  a.embedding_dropout = config.number("embd_pdrop", 0);
-  a.residual_dropout = config.number("resid_pdrop", 0);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.embedding_dropout = config.probability("embd_pdrop", 0);
+  a.residual_dropout = config.probability("resid_pdrop", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Attention attention = read_heads(config, a, KvHeads::kAsHeads, HeadDimKey::kOptional);
   read_rotary(config, a, attention, {.part = 0.5});
   set_biases(attention, true, true);
@@ -42,8 +42,8 @@ void list_phi_layer(TensorList& list, const Architecture& a, const Layer& layer)
 void read_phi3(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, false);
   read_max_position(config, a, 4096);
-  a.residual_dropout = config.number("resid_pdrop", 0);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.residual_dropout = config.probability("resid_pdrop", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Attention attention = read_heads(config, a, KvHeads::kAsHeads, HeadDimKey::kOptional);
   read_rotary(config, a, attention, {.part = 1});
   attention.is_fused_qkv = true;

@@ -15,8 +15,8 @@ void read_stablelm(ConfigReader& config, Architecture& a) {
   read_max_position(config, a, 4096);
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = true};
   a.is_parallel_residual = config.flag("use_parallel_residual", false);
-  a.residual_dropout = config.number("hidden_dropout", 0);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.residual_dropout = config.probability("hidden_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kNone);
   read_rotary(config, a, attention, {.part = 0.25});
   set_biases(attention, config.flag("use_qkv_bias", false), false);

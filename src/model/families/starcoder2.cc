@@ -10,9 +10,9 @@ void read_starcoder2(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, true);
   read_max_position(config, a, 4096);
   a.norm = {.kind = NormKind::kLayerNorm, .has_bias = true};
-  a.embedding_dropout = config.number("embedding_dropout", 0);
-  a.residual_dropout = config.number("residual_dropout", 0);
-  a.attention_dropout = config.number("attention_dropout", 0);
+  a.embedding_dropout = config.probability("embedding_dropout", 0);
+  a.residual_dropout = config.probability("residual_dropout", 0);
+  a.attention_dropout = config.probability("attention_dropout", 0);
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
   attention.window = read_window(config, a);
