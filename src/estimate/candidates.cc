@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "strategy/field.h"
 #include "strategy/names.h"
 #include "strategy/resolve.h"
 
@@ -83,7 +84,7 @@ class Checklist {
       if (!job_.ddp.gradient_as_bucket_view)
         add({"ddp.gradient_as_bucket_view=true"}, "nothing", Price::kNothing,
             of({Category::kGradient, Category::kCommunicationBucket}) / 2);
-      to_fsdp2({}, "parameters are gathered for each block", Price::kSlower);
+      to_fsdp2(ddp_resets(), "parameters are gathered for each block", Price::kSlower);
     }
     if (job_.engine == DataParallelEngine::kFsdp2) within_fsdp2();
   }
@@ -108,6 +109,16 @@ class Checklist {
       add({"fsdp2.cpu_offload=true"}, std::string(kOffloadPrice), Price::kSlower, states());
   }
 
+  // DDP's own settings mean nothing to another engine.
+  std::vector<std::string> ddp_resets() const {
+    const Job fresh, ours{.ddp = job_.ddp};
+    std::vector<std::string> resets;
+    for (const Field& field : job_fields())
+      if (field.section() == "ddp" && field.get(ours) != field.get(fresh))
+        resets.push_back(fmt::format("{}=default", field.text.path));
+    return resets;
+  }
+
   void attention() {
     const bool has_sdpa = has_attention(e_.family, AttentionImplementation::kSdpa);
     const bool is_eager = job_.attention == AttentionImplementation::kEager;
@@ -124,7 +135,7 @@ class Checklist {
   }
 
   void logits() {
-    if (job_.loss.kind != LossKind::kFullLogits) return;
+    if (job_.loss.kind != LossKind::kFullLogits || e_.task != Task::kCausalLm) return;
     add({"loss.path=chunked"}, "the head runs once more, in pieces", Price::kSomeCompute,
         of({Category::kLogits}));
     add({"loss.path=fused-linear"}, "needs Liger's kernel", Price::kOtherKernel, of({Category::kLogits}));

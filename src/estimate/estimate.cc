@@ -42,7 +42,9 @@ MemoryTimeline play(const Prepared& p, const Program& program, const Gpu& gpu, s
                     bool keeps_events) {
   SimulatedDevice device(capacity, gpu.usable_memory);
   CachingHeap heap({.settings = p.settings, .device = &device});
-  return simulate(program, heap, {.keeps_events = keeps_events, .library_workspace = gpu.cublas_workspace});
+  return simulate(
+      program, heap,
+      {.keeps_events = keeps_events, .library_workspace = gpu.cublas_workspace, .settings = p.settings});
 }
 
 // The run within the GPU's memory; and without limit, where the limit made a difference.
@@ -122,6 +124,7 @@ Estimate describe(const EstimateRequest& request, const Prepared& p, const Progr
   Estimate e{.model_name = a.name,
              .family = a.family,
              .class_name = a.class_name,
+             .task = a.task,
              .parameters = a.parameter_count(),
              .active_parameters = a.active_parameter_count(),
              .gpu = request.gpu,

@@ -68,6 +68,7 @@ struct Verdict {
 
 struct Estimate {
   std::string model_name, family, class_name;
+  Task task = Task::kCausalLm;
   int64_t parameters = 0, active_parameters = 0;
   Gpu gpu;
   Node node;

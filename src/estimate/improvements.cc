@@ -34,6 +34,18 @@ std::string text_of(const std::vector<std::string>& settings) {
   return fmt::format("{}", fmt::join(settings, " "));
 }
 
+// Why a candidate isn't possible. A message about a choice begins with it and says why after a colon; one
+// about a field that the candidate leaves as it is gets that field's name.
+std::string reason_of(const Candidate& candidate, const Error& error) {
+  const std::string& key = error.position.key;
+  const size_t colon = error.message.find(": ");
+  const bool names_choice = error.message.starts_with(key) && colon != std::string::npos;
+  const std::string why = names_choice ? error.message.substr(colon + 2) : error.message;
+  const auto is_own = [&](const std::string& setting) { return setting.starts_with(key + "="); };
+  return key.empty() || std::ranges::any_of(candidate.settings, is_own) ? why
+                                                                        : fmt::format("{}: {}", key, why);
+}
+
 class Finder {
  public:
   Finder(const EstimateRequest& request, const EstimateRun& run, const ImprovementOptions& options)
@@ -110,10 +122,8 @@ class Finder {
   }
 
   void refuse(const Candidate& candidate, const Error& error) {
-    const std::string text = text_of(candidate.settings);
-    // The message of a choice without recipe begins with the choice.
-    const bool says_itself = error.message.starts_with(error.position.key) && candidate.settings.size() == 1;
-    found_.unsupported.push_back(says_itself ? text : fmt::format("{} ({})", text, error.message));
+    found_.unsupported.push_back(
+        fmt::format("{} ({})", text_of(candidate.settings), reason_of(candidate, error)));
   }
 
   Change change_of(const Candidate& candidate, const QuickAnswer& answer) const {

@@ -67,7 +67,7 @@ std::string improvements_text(const Estimate& e, const Improvements& found) {
   if (!found.without_effect.empty())
     text += wrapped(fmt::format("saves nothing: {}", fmt::join(found.without_effect, "; ")));
   if (!found.unsupported.empty())
-    text += wrapped(fmt::format("not supported yet: {}", fmt::join(found.unsupported, "; ")));
+    text += wrapped(fmt::format("not possible here: {}", fmt::join(found.unsupported, "; ")));
   if (!found.untried.empty())
     text += wrapped(fmt::format("not tried, since this model has many operations: {}; --all-changes does",
                                 fmt::join(found.untried, "; ")));

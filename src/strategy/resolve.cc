@@ -107,6 +107,38 @@ void note_recompute(const Case& c, Notes& notes) {
     notes.push_back("loop.use_cache: Transformers turns the cache off while recompute is on");
 }
 
+// A rank holds whole rows of dim 0; where those don't divide, the first ranks hold more than their share.
+void note_padding(const Case& c, Notes& notes) {
+  constexpr int64_t kWorthANote = 50;  // one part in so many
+  const int64_t shards = c.resolved.mesh.shard;
+  if (c.resolved.engine != DataParallelEngine::kFsdp2) return;
+  int64_t held = 0, all = 0;
+  for (const ParameterTensor& p : c.architecture.parameters) {
+    if (p.shape.empty() || p.shape.front() == 0) continue;
+    const int64_t rows = p.shape.front();
+    held += divide_up(rows, shards) * (p.elements() / rows);
+    all += p.elements();
+  }
+  const Bytes element{bytes_of(parameter_dtype(c.resolved.precision))};
+  const Bytes share = element * divide_up(all, shards), more = element * held - share;
+  if (more * kWorthANote < share) return;
+  notes.push_back(
+      fmt::format("fsdp2 divides rows (dim 0, experts first) over {} shards and pads what doesn't divide: "
+                  "the fullest rank "
+                  "holds {} of parameters, {} more than an even share; gradients and optimizer states alike",
+                  shards, to_gib_text(element * held), to_gib_text(more)));
+}
+
+// Packages that change from release to release: which one is played.
+void note_loss(const Case& c, Notes& notes) {
+  const LossKind loss = c.resolved.loss.kind;
+  if (loss == LossKind::kChunked)
+    notes.push_back("loss.path chunked is played as TRL 1.14 computes loss_type chunked_nll");
+  if (loss == LossKind::kFusedLinear)
+    notes.push_back(
+        "loss.path fused-linear is played as liger-kernel 0.8.5 computes it; no other kernel of Liger is");
+}
+
 void note_kernels(const Case& c, Notes& notes) {
   const DType dtype = c.resolved.matmul_dtype();
   if (dtype == DType::kBFloat16 && c.gpu.compute_capability.value_or(kAmpere) < kAmpere)
@@ -135,6 +167,8 @@ Notes all_notes(const Case& c) {
   note_unused(c, notes);
   note_sequence(c, notes);
   note_recompute(c, notes);
+  note_padding(c, notes);
+  note_loss(c, notes);
   note_kernels(c, notes);
   note_allocator(c, notes);
   return notes;

@@ -14,6 +14,7 @@ using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 Architecture llama() {
@@ -267,6 +268,33 @@ TEST(Resolve, LossAndTask) {
   EXPECT_THAT(error_of({"model.task=masked-lm"}), HasSubstr("masked-lm is not what LlamaForCausalLM is"));
   EXPECT_THAT(error_of({"loss.path=chunked", "loss.chunks=100", "batch.sequence=10"}),
               HasSubstr("100 pieces of micro_batch 1 x sequence 10 = 10 tokens"));
+}
+
+TEST(Resolve, ShardsThatDontDivideAreNoted) {
+  Architecture experts = llama();
+  experts.parameters = {{.name = "model.layers.0.mlp.experts.gate_up_proj", .shape = {8, 16384, 16384}}};
+  EXPECT_THAT(resolved({"hardware.gpus=8"}, experts)->notes, IsEmpty());
+  // A rank holds a whole expert of 1 GiB in fp32, though there are only half as many as ranks.
+  EXPECT_THAT(resolved({"hardware.gpus=16"}, experts)->notes,
+              ElementsAre(HasSubstr("holds 1.00 GiB of parameters, 0.50 GiB more than an even share")));
+}
+
+TEST(Resolve, HarmlessOptionsWithoutEffectAreNoted) {
+  const auto note_of = [](std::initializer_list<std::string_view> settings, const Architecture& a = llama()) {
+    const auto notes = resolved(settings, a)->notes;
+    return notes.empty() ? std::string() : notes.front();
+  };
+  EXPECT_THAT(note_of({"hardware.gpus=8", "fsdp2.cast_forward_inputs=false"}),
+              HasSubstr("fsdp2.cast_forward_inputs has no effect here"));
+  Architecture without_buffers = llama(), with_buffers = llama();
+  without_buffers.buffers.clear();
+  with_buffers.buffers = {{.name = "rotary.inv_freq", .shape = {64}}};
+  EXPECT_THAT(
+      note_of({"hardware.gpus=8", "parallel.engine=ddp", "ddp.broadcast_buffers=false"}, without_buffers),
+      HasSubstr("a model with buffers"));
+  EXPECT_EQ(note_of({"hardware.gpus=8", "parallel.engine=ddp", "ddp.broadcast_buffers=false"}, with_buffers),
+            "");
+  EXPECT_THAT(note_of({"loop.input_require_grads=true"}), HasSubstr("a frozen embedding"));
 }
 
 TEST(Resolve, Trainable) {

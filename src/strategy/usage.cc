@@ -1,6 +1,7 @@
 #include "strategy/usage.h"
 
 #include "strategy/resolve.h"
+#include "strategy/trainable.h"
 
 namespace plimsoll {
 namespace {
@@ -11,6 +12,14 @@ struct Rule {
   std::string_view needs;
   bool is_harmless = false;
 };
+
+// Outputs of a trained embedding have a gradient anyway; gradient_checkpointing_enable() asks for it too.
+bool requires_input_grads(const ResolvedJob& r, const Architecture& a) {
+  if (r.recompute.kind == RecomputeKind::kFull || r.recompute.kind == RecomputeKind::kEveryNth) return false;
+  if (!r.loop.trainable) return false;
+  const auto trained = trainable_parameters(*r.loop.trainable, a);
+  return trained && !trained->empty() && !trained->front();
+}
 
 constexpr Rule kRules[] = {
     {.path = "ddp.",
@@ -27,13 +36,26 @@ constexpr Rule kRules[] = {
     {.path = "fsdp2.root_reshard_after_forward",
      .is_used = [](const ResolvedJob& r, const Architecture&) { return r.fsdp2.reshard_after_forward; },
      .needs = "fsdp2.reshard_after_forward = true"},
+    // Token ids are integers, and blocks hand on what they were given.
     {.path = "fsdp2.cast_forward_inputs",
-     .is_used = [](const ResolvedJob& r, const Architecture&) { return r.fsdp2.param_dtype.has_value(); },
-     .needs = "a dtype as fsdp2.param_dtype",
+     .is_used = [](const ResolvedJob&, const Architecture&) { return false; },
+     .needs = "inputs of another dtype than fsdp2.param_dtype, which no unit of the model gets",
+     .is_harmless = true},
+    {.path = "ddp.broadcast_buffers",
+     .is_used =
+         [](const ResolvedJob& r, const Architecture& a) {
+           return r.engine == DataParallelEngine::kDdp && !a.buffers.empty();
+         },
+     .needs = "parallel.engine = ddp and a model with buffers",
+     .is_harmless = true},
+    {.path = "loop.input_require_grads",
+     .is_used = requires_input_grads,
+     .needs = "a frozen embedding and no recompute.mode that asks for it by itself",
      .is_harmless = true},
     {.path = "experts.",
-     .is_used = [](const ResolvedJob&, const Architecture& a) { return has_experts(a); },
-     .needs = "a model with experts"},
+     .is_used = [](const ResolvedJob&,
+                   const Architecture& a) { return has_experts(a) && a.family != "llama4_text"; },
+     .needs = "a model with experts that Transformers lets choose (llama4 computes all of them by bmm)"},
     {.path = "loss.chunks",
      .is_used = [](const ResolvedJob& r, const Architecture&) { return r.loss.kind == LossKind::kChunked; },
      .needs = "loss.path = chunked"},

@@ -48,7 +48,8 @@ namespace {
 
 Result<Architecture> architecture_of(const ReferenceRow& row) {
   if (!row.config.empty()) return read_hf_config(row.config);
-  return read_model(row.job.model.name, data_dir(), {.layers = row.job.model.layers});
+  const ModelChoice& model = row.job.model;
+  return read_model(model.name, data_dir(), {.layers = model.layers, .overrides = model.overrides});
 }
 
 std::string family_of(const ReferenceRow& row) {

@@ -27,6 +27,7 @@ const std::map<std::string, int64_t> kPublished = {
     {"llama-2-13b", 13'015'864'320},
     {"llama-2-70b", 68'976'648'192},
     {"tinyllama-1.1b", 1'100'048'384},
+    {"stablelm-2-1.6b", 1'644'515'328},
     {"mistral-7b", 7'241'732'096},
     {"mixtral-8x7b", 46'702'792'704},
     {"mixtral-8x22b", 140'630'071'296},
