@@ -1,7 +1,5 @@
 #include "program/autograd.h"
 
-#include <cassert>
-
 #include "program/autograd/engine.h"
 #include "program/autograd/graph.h"
 #include "program/autograd/player.h"
@@ -68,20 +66,23 @@ Value Autograd::forward(TensorId result) {
 
 void Autograd::forward_without_gradients() { impl_->player.play(false); }
 
-void Autograd::backward(Value root) {
+Result<void> Autograd::backward(Value root) {
   Recorder& r = impl_->r;
   const With<bool> mode(r.is_grad_enabled, false);
   const With<Category> category(r.category, Category::kTemporary);
   const std::optional<autograd::Edge> edge = impl_->graph.gradient_edge(root.id());
-  assert(edge && "the root requires no gradient");
+  if (!edge)
+    return fail({.message = "the loss requires no gradient: no trained parameter takes part in it",
+                 .expected = "at least one that does"});
   Value ones = ops::ones_like(root);
   impl_->engine.run({{*edge, ones}});
   if (impl_->hooks) impl_->hooks->at_backward_end();
   ones.reset();
   root.reset();
+  if (impl_->engine.error()) return fail(*impl_->engine.error());
+  return {};
 }
 
 void Autograd::release_locals() { impl_->player.release_locals(); }
-const std::optional<Error>& Autograd::error() const { return impl_->engine.error(); }
 
 }  // namespace plimsoll

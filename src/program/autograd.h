@@ -64,13 +64,11 @@ class Autograd {
   Value forward(TensorId result);
   // Plays them without a graph (evaluation).
   void forward_without_gradients();
-  // The root's gradient is made as ones, as loss.backward() does; lets go of the root when done.
-  void backward(Value root);
+  // The root's gradient is made as ones, as loss.backward() does; lets go of the root when done. Errors: the
+  // root requires no gradient, as loss.backward() says; an op whose gradient the op table has no rule for.
+  Result<void> backward(Value root);
   Value local(TensorId forward_tensor) const;
   void release_locals();  // locals that were still held
-
-  // An op of the forward program needed a gradient and the op table has no rule for it.
-  const std::optional<Error>& error() const;
 
  private:
   struct Impl;

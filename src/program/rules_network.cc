@@ -146,14 +146,15 @@ void efficient_attention(BackwardCall& call) { attention(call, OpKind::kEfficien
 void cudnn_attention(BackwardCall& call) { attention(call, OpKind::kCudnnAttentionBackward); }
 
 // Liger's function has both gradients when its forward ends: inputs are the loss, what it was computed from,
-// and these.
+// and these. The weight's is left out where the forward didn't make it; backward() then returns None for it,
+// whether it is trained or not.
 Saves keeps_ready_gradients(const Program&, const Op& op, const InputSet&) {
   return {.inputs = static_cast<uint16_t>(Saves::first(op.input_count) & ~7U)};
 }
 void fused_linear_cross_entropy(BackwardCall& call) {
   const Value one = ops::scalar_tensor(call.recorder, call.gradient().dtype());
   for (size_t i = 1; i <= 2; ++i)
-    if (call.needs(i)) call.results[i] = call.input(i + 2);
+    if (call.needs(i) && i + 2 < call.op.input_count) call.results[i] = call.input(i + 2);
 }
 
 }  // namespace

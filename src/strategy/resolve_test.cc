@@ -266,8 +266,11 @@ TEST(Resolve, LossAndTask) {
   bert.task = Task::kMaskedLm;
   EXPECT_THAT(error_of({"loss.path=fused-linear"}, bert), HasSubstr("needs a causal language model"));
   EXPECT_THAT(error_of({"model.task=masked-lm"}), HasSubstr("masked-lm is not what LlamaForCausalLM is"));
-  EXPECT_THAT(error_of({"loss.path=chunked", "loss.chunks=100", "batch.sequence=10"}),
-              HasSubstr("100 pieces of micro_batch 1 x sequence 10 = 10 tokens"));
+  EXPECT_THAT(error_of({"loss.path=chunked", "loss.chunks=10", "batch.sequence=10"}),
+              HasSubstr("10 pieces of micro_batch 1 x (sequence 10 - 1) = 9 predicted tokens"));
+  EXPECT_EQ(error_of({"loss.path=chunked", "loss.chunks=9", "batch.sequence=10"}), "no error");
+  EXPECT_THAT(error_of({"loss.path=chunked", "loss.chunks=1", "batch.sequence=1"}),
+              HasSubstr("expected: batch.sequence = 2 or more"));
 }
 
 TEST(Resolve, ShardsThatDontDivideAreNoted) {

@@ -36,6 +36,17 @@ void check_recompute(const Case& c, Errors& errors) {
                    .hint = did_you_mean(op, recompute_ops())});
 }
 
+// A sequence's first token is predicted by none.
+void check_chunks(const Case& c, Errors& errors) {
+  const Batch& batch = c.resolved.batch;
+  const int64_t predicted = batch.micro_batch * (batch.sequence - 1);
+  if (c.job.loss.chunks <= predicted) return;
+  add(errors, {.field = "loss.chunks",
+               .message = fmt::format("{} pieces of micro_batch {} x (sequence {} - 1) = {} predicted tokens",
+                                      c.job.loss.chunks, batch.micro_batch, batch.sequence, predicted),
+               .expected = predicted == 0 ? "batch.sequence = 2 or more" : "at most one piece a token"});
+}
+
 void check_loss(const Case& c, Errors& errors) {
   const Loss& loss = c.job.loss;
   if (loss.kind != LossKind::kFullLogits && c.architecture.task == Task::kMaskedLm)
@@ -43,12 +54,7 @@ void check_loss(const Case& c, Errors& errors) {
                  .message = fmt::format("{} needs a causal language model, {} has a masked one",
                                         name_of(loss.kind), c.architecture.name),
                  .expected = "full"});
-  const int64_t tokens = c.resolved.batch.micro_batch_tokens();
-  if (loss.kind == LossKind::kChunked && loss.chunks > tokens)
-    add(errors, {.field = "loss.chunks",
-                 .message = fmt::format("{} pieces of micro_batch {} x sequence {} = {} tokens", loss.chunks,
-                                        c.resolved.batch.micro_batch, c.resolved.batch.sequence, tokens),
-                 .expected = "at most one piece a token"});
+  if (loss.kind == LossKind::kChunked) check_chunks(c, errors);
 }
 
 void check_task(const Case& c, Errors& errors) {

@@ -19,9 +19,11 @@ int64_t rows_per_chunk(int64_t rows, int64_t vocabulary, int64_t width) {
 }
 
 struct Buffers {
-  Value hidden_gradient, weight_gradient;  // the latter undefined when the weight is frozen
-  Value losses;                            // fp32, one a row
-  Value logits;                            // of a chunk, where products are written in place
+  // The latter undefined when the weight is frozen; and when the hidden states want no gradient, even if the
+  // weight does (`if input_requires_grad` there).
+  Value hidden_gradient, weight_gradient;
+  Value losses;  // fp32, one a row
+  Value logits;  // of a chunk, where products are written in place
 };
 
 // _can_use_mm_out: whether products go straight into a buffer, which autocast would not cast for.

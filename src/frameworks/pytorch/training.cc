@@ -12,11 +12,11 @@
 #include "frameworks/pytorch/optimizer_step.h"
 #include "frameworks/pytorch/supported.h"
 #include "frameworks/pytorch/tensor_parallel.h"
+#include "frameworks/pytorch/trained.h"
 #include "program/autograd.h"
 #include "program/ops.h"
 #include "program/passes/recompute.h"
 #include "strategy/names.h"
-#include "strategy/trainable.h"
 
 namespace plimsoll::pytorch {
 namespace {
@@ -39,7 +39,8 @@ class TrainingBuilder {
   Result<Program> build() {
     PLIMSOLL_CHECK(check_supported(a_, job_));
     program_.is_complete = true;
-    PLIMSOLL_CHECK(choose_trainable());
+    PLIMSOLL_TRY(trainable, trainable_flags(job_, a_));
+    trainable_ = std::move(trainable);
     engine_ = make_engine();
     PLIMSOLL_TRY(
         optimizer_step,
@@ -86,14 +87,6 @@ class TrainingBuilder {
     if (job_.engine == DataParallelEngine::kFsdp2) return make_fsdp2(r_, a_, job_, trainable_);
     if (job_.engine == DataParallelEngine::kDdp) return make_ddp(r_, job_);
     return make_single_device(r_, parameter_dtype(job_.precision));
-  }
-
-  Result<void> choose_trainable() {
-    trainable_.assign(a_.parameters.size(), true);
-    if (!job_.loop.trainable) return {};
-    PLIMSOLL_TRY(trainable, trainable_parameters(*job_.loop.trainable, a_));
-    trainable_ = std::move(trainable);
-    return {};
   }
 
   template <typename F>
@@ -284,6 +277,8 @@ class TrainingBuilder {
   }
 
   Result<void> optimizer_step(int iteration) {
+    if (iteration == 1)
+      PLIMSOLL_CHECK(check_gradients(a_, trainable_, engine_->trained_tensors(), job_, program_));
     return run("optimizer", program_, [&]() -> Result<void> {
       section("step", fmt::format("step{}", iteration),
               [&] { optimizer_step_->write(engine_->trained_tensors()); });
@@ -316,15 +311,13 @@ class TrainingBuilder {
       held_graph_.reset();
       autograd.release_locals();
     });
-    std::optional<Error> error;
+    Result<void> done;
     section("backward", "bwd" + suffix, [&] {
-      autograd.backward(std::move(loss));
-      error = autograd.error();
+      done = autograd.backward(std::move(loss));
       if (!held_outputs_.empty()) held_graph_ = std::move(graph);
       graph.reset();
     });
-    if (error) return fail(*error);
-    return {};
+    return done;
   }
 
   // `outputs` stays in scope, and with it what its graph holds, until the next forward's replaces it.
