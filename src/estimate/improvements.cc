@@ -4,11 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <set>
-#include <thread>
 
+#include "base/in_threads.h"
 #include "estimate/candidates.h"
 #include "estimate/cure.h"
 #include "strategy/job_file.h"
@@ -19,16 +18,6 @@ namespace {
 // How many statements of changed programs the table may cost: all rows of a model of 32 layers.
 constexpr size_t kStatementBudget = 140'000;
 constexpr size_t kFewest = 2;
-
-void in_threads(unsigned threads, size_t count, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next = 0;
-  const auto take = [&] {
-    for (size_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<std::jthread> workers;
-  for (unsigned t = 1; t < threads && t < count; ++t) workers.emplace_back(take);
-  take();
-}
 
 std::string text_of(const std::vector<std::string>& settings) {
   return fmt::format("{}", fmt::join(settings, " "));
