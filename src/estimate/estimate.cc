@@ -34,13 +34,13 @@ Result<Prepared> prepare(const EstimateRequest& request) {
   PLIMSOLL_CHECK(pytorch::check_supported(request.architecture, job));
   Prepared prepared{.job = std::move(job), .settings = std::move(settings)};
   prepared.outside = device_parts(gpu, prepared.job);
-  prepared.machine = machine_of(request, prepared.job, prepared.outside);
+  prepared.machine =
+      machine_of(request, prepared.job, prepared.outside, prepared.settings.per_process_memory_fraction);
   return prepared;
 }
 
-MemoryTimeline play(const Prepared& p, const Program& program, const Gpu& gpu, std::optional<Bytes> capacity,
+MemoryTimeline play(const Prepared& p, const Program& program, const Gpu& gpu, SimulatedDevice device,
                     bool keeps_events) {
-  SimulatedDevice device(capacity, gpu.usable_memory);
   CachingHeap heap({.settings = p.settings, .device = &device});
   return simulate(
       program, heap,
@@ -58,11 +58,27 @@ struct Played {
   const MemoryTimeline& without_limit() const { return unlimited ? *unlimited : limited; }
 };
 
-Played play_both(const Prepared& p, const Program& program, const Gpu& gpu, bool keeps_events) {
-  Played played{.limited = play(p, program, gpu, p.machine.allocator_limit, keeps_events)};
+// On a device without limit, of which there is no fraction either. Errors: a request that no allocator
+// serves.
+Result<MemoryTimeline> play_unlimited(const Prepared& p, const Program& program, const Gpu& gpu,
+                                      bool keeps_events) {
+  MemoryTimeline timeline = play(p, program, gpu, SimulatedDevice(), keeps_events);
+  if (!timeline.oom) return timeline;
+  const OomEvent& oom = *timeline.oom;
+  return fail({.message = fmt::format("in {}, {} asks for {}, with {} reserved before",
+                                      timeline.phases[oom.phase].phase, aten_name_of(program.op(oom.op).kind),
+                                      to_text(oom.details.requested), to_gib_text(oom.details.reserved)),
+               .expected = "sizes that PyTorch's allocator can address, on a device of any size"});
+}
+
+Result<Played> play_both(const Prepared& p, const Program& program, const Gpu& gpu, bool keeps_events) {
+  const SimulatedDevice device(p.machine.available, gpu.usable_memory);
+  Played played{.limited = play(p, program, gpu, device, keeps_events)};
   const bool has_retries =
       std::ranges::any_of(played.limited.phases, [](const auto& phase) { return phase.alloc_retries > 0; });
-  if (played.limited.oom || has_retries) played.unlimited = play(p, program, gpu, std::nullopt, keeps_events);
+  if (!played.limited.oom && !has_retries) return played;
+  PLIMSOLL_TRY(unlimited, play_unlimited(p, program, gpu, keeps_events));
+  played.unlimited = std::move(unlimited);
   return played;
 }
 
@@ -76,7 +92,7 @@ Bytes host_peak(const Prepared& p, const Program& program, const MemoryTimeline&
   Bytes peak;
   for (const PhaseMemory& phase : timeline.phases) peak = std::max(peak, phase.host_peak);
   if (p.job.loop.has_save && !timeline.phases.empty())
-    peak = std::max(peak, timeline.phases.back().host_end + save_staging(program, p.job).bytes);
+    peak = std::max(peak, timeline.phases.back().host_end + save_staging(program, timeline, p.job).bytes);
   return peak + kProcessBaseline;
 }
 
@@ -115,6 +131,9 @@ void add_notes(const Architecture& a, const Prepared& p, const Program& program,
       fmt::format("host memory is a first ledger: {} for the process (an estimate), offloaded tensors, "
                   "the checkpoint being written; not reading the weights, data loading, page cache",
                   to_gib_text(kProcessBaseline)));
+  if (p.settings.per_process_memory_fraction)
+    e.notes.push_back(fmt::format("per_process_memory_fraction leaves the allocator {} of the GPU's {}",
+                                  to_gib_text(p.machine.allocator_limit), to_gib_text(e.gpu.usable_memory)));
   for (const std::string& setting : p.settings.without_effect)
     e.notes.push_back(fmt::format("allocator setting {} has no effect on bytes", setting));
 }
@@ -138,7 +157,7 @@ Estimate describe(const EstimateRequest& request, const Prepared& p, const Progr
 }
 
 void add_save_phase(const Prepared& p, EstimateRun& run) {
-  const SaveStaging staging = save_staging(run.program, p.job);
+  const SaveStaging staging = save_staging(run.program, run.timeline, p.job);
   run.estimate.phases.push_back(
       save_phase(run.program, run.timeline, run.shown, run.estimate.outside, staging.bytes));
   run.estimate.notes.push_back(staging.note);
@@ -168,9 +187,10 @@ Result<EstimateRun> run_estimate(const EstimateRequest& request) {
   PLIMSOLL_TRY(program, pytorch::build_training(request.architecture, prepared.job));
   EstimateRun run{.estimate = describe(request, prepared, program), .program = std::move(program)};
   Estimate& e = run.estimate;
-  Played played = play_both(prepared, run.program, request.gpu, true);
+  PLIMSOLL_TRY(played, play_both(prepared, run.program, request.gpu, true));
   e.reserved_without_limit = reserved_peak(played.without_limit());
   e.verdict = verdict_of(prepared, run.program, played, demand_of(prepared, run.program, played));
+  if (!played.limited.oom) run.available = prepared.machine.available;
   run.timeline = std::move(played.shown());
   run.shown = shown_categories(run.program, run.timeline);
   e.phases = phases_of(run.program, run.timeline, run.shown, e.outside);
@@ -180,7 +200,7 @@ Result<EstimateRun> run_estimate(const EstimateRequest& request) {
 
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request, const Program& program) {
   PLIMSOLL_TRY(prepared, prepare(request));
-  const Played played = play_both(prepared, program, request.gpu, false);
+  PLIMSOLL_TRY(played, play_both(prepared, program, request.gpu, false));
   const Demand demand = demand_of(prepared, program, played);
   const Verdict verdict = verdict_of(prepared, program, played, demand);
   return QuickAnswer{

@@ -11,6 +11,7 @@
 // Does not model: time; more than one representative rank.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -74,7 +75,7 @@ struct Estimate {
   Node node;
   ResolvedJob job;
   DeviceParts outside;  // of the allocator, on the device
-  Bytes capacity;       // that the allocator may take
+  Bytes capacity;       // that the allocator may take: what is left, or the fraction it is allowed
   Bytes host_capacity;  // of one rank: the node's memory over its ranks
   std::vector<PhaseEstimate>
       phases;  // those the job has, in order; as if the device had no limit when memory runs out
@@ -84,6 +85,8 @@ struct Estimate {
 
   const PhaseEstimate& peak_phase() const;  // with the highest device use
   Bytes device_peak() const { return peak_phase().use.device; }
+  // What the peak may be: the GPU's usable memory, or what a memory fraction leaves of it.
+  Bytes device_limit() const { return std::min(gpu.usable_memory, capacity + outside.total()); }
   Bytes wanted() const { return reserved_without_limit + outside.total(); }  // on a device without limit
 };
 
@@ -91,8 +94,9 @@ struct Estimate {
 struct EstimateRun {
   Estimate estimate;
   Program program;
-  MemoryTimeline timeline;      // of the phases above; events kept
-  std::vector<Category> shown;  // by event
+  MemoryTimeline timeline;         // of the phases above; events kept
+  std::vector<Category> shown;     // by event
+  std::optional<Bytes> available;  // on the device that the timeline is of; empty: a device without limit
 };
 
 struct EstimateRequest {

@@ -10,10 +10,12 @@ constexpr Bytes kCopiedAhead{10'000'000};      // per_thread_copy_ahead of FileS
 
 }  // namespace
 
-SaveStaging save_staging(const Program& program, const ResolvedJob& job) {
+SaveStaging save_staging(const Program& program, const MemoryTimeline& timeline, const ResolvedJob& job) {
   Bytes sum, largest;
-  for (const Storage& storage : program.storages) {
-    if (storage.category != Category::kParameter || storage.tier != Tier::kGpu) continue;
+  for (size_t i = 0; i < program.storages.size(); ++i) {
+    const Storage& storage = program.storages[i];
+    if (!timeline.is_live_at_end[i] || storage.category != Category::kParameter || storage.tier != Tier::kGpu)
+      continue;
     sum += storage.bytes;
     largest = std::max(largest, storage.bytes);
   }

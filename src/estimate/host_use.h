@@ -22,7 +22,8 @@ struct SaveStaging {
 
 // Single process and DDP: save_pretrained copies the tensors of one file, at most 50 GB, to the host
 // (safetensors keeps them all until the file is written). FSDP2: each rank writes its own shards, one tensor
-// after another (torch.distributed.checkpoint, FileSystemWriter).
-SaveStaging save_staging(const Program& program, const ResolvedJob& job);
+// after another (torch.distributed.checkpoint, FileSystemWriter). What was loaded and given up since (a tied
+// head of its own, what is sharded) isn't written.
+SaveStaging save_staging(const Program& program, const MemoryTimeline& timeline, const ResolvedJob& job);
 
 }  // namespace plimsoll

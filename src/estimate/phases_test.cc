@@ -82,10 +82,14 @@ TEST(SaveStaging, IsOneFileOfTheModelOrOneShard) {
                       parameter(500),
                       parameter(700, Tier::kHost),
                       {.bytes = Bytes{900}, .category = Category::kGradient}};
-  EXPECT_EQ(save_staging(program, {}).bytes, Bytes{800});
+  MemoryTimeline timeline{.is_live_at_end = {true, true, true, true}};
+  EXPECT_EQ(save_staging(program, timeline, {}).bytes, Bytes{800});
+  timeline.is_live_at_end[1] = false;  // given up
+  EXPECT_EQ(save_staging(program, timeline, {}).bytes, Bytes{300});
   program.storages.push_back(parameter(60'000'000'000));
-  EXPECT_EQ(save_staging(program, {}).bytes, Bytes{50'000'000'000});  // max_shard_size
-  EXPECT_EQ(save_staging(program, {.engine = DataParallelEngine::kFsdp2}).bytes,
+  timeline.is_live_at_end.push_back(true);
+  EXPECT_EQ(save_staging(program, timeline, {}).bytes, Bytes{50'000'000'000});  // max_shard_size
+  EXPECT_EQ(save_staging(program, timeline, {.engine = DataParallelEngine::kFsdp2}).bytes,
             Bytes{60'000'000'000 + 10'000'000});  // the largest shard and what is copied ahead
 }
 

@@ -16,6 +16,12 @@ AllocatorSettings settings_of(const EstimateRun& run) {
   return *parse_allocator_settings(run.estimate.job.allocator.configuration, "allocator.configuration");
 }
 
+// The one that the run's timeline is of.
+SimulatedDevice device_of(const EstimateRun& run) {
+  if (!run.available) return SimulatedDevice();
+  return SimulatedDevice(run.available, run.estimate.gpu.usable_memory);
+}
+
 SimulateOptions options_for(const EstimateRun& run, RunObserver& observer) {
   return {.library_workspace = run.estimate.gpu.cublas_workspace, .observer = &observer};
 }
@@ -103,7 +109,8 @@ AllocationTrace record_snapshot(const EstimateRun& run) {
   AllocationTrace trace;
   AllocationRecorder recorder(trace);
   const AllocatorSettings settings = settings_of(run);
-  CachingHeap heap({.settings = settings, .recorder = &recorder});
+  SimulatedDevice device = device_of(run);
+  CachingHeap heap({.settings = settings, .device = &device, .recorder = &recorder});
   StackSetter stacks(run.program, trace, recorder);
   simulate(run.program, heap, options_for(run, stacks));
   trace.segments = heap.segments();
@@ -113,7 +120,8 @@ AllocationTrace record_snapshot(const EstimateRun& run) {
 
 Timeline record_timeline(const EstimateRun& run) {
   Timeline timeline;
-  CachingHeap heap({.settings = settings_of(run)});
+  SimulatedDevice device = device_of(run);
+  CachingHeap heap({.settings = settings_of(run), .device = &device});
   TimelineWriter writer(run.program, heap, timeline);
   simulate(run.program, heap, options_for(run, writer));
   writer.end_phase();

@@ -83,11 +83,16 @@ Bytes Machine::margin() const {
   return estimated_outside + Bytes{static_cast<int64_t>(unmodelled)};
 }
 
-Machine machine_of(const EstimateRequest& request, const ResolvedJob& job, const DeviceParts& outside) {
-  const Bytes usable = request.gpu.usable_memory;
+Machine machine_of(const EstimateRequest& request, const ResolvedJob& job, const DeviceParts& outside,
+                   std::optional<double> memory_fraction) {
+  const Bytes total = request.gpu.usable_memory;
+  const Bytes available = std::max(Bytes{0}, total - outside.total());
+  const double allowed = memory_fraction.value_or(1) * static_cast<double>(total.value);
+  const Bytes limit = std::min(available, Bytes{static_cast<int64_t>(allowed)});
   const int64_t ranks = std::max<int64_t>(1, job.mesh.gpus_per_node);
-  return {.usable = usable,
-          .allocator_limit = std::max(Bytes{0}, usable - outside.total()),
+  return {.usable = std::min(total, limit + outside.total()),
+          .available = available,
+          .allocator_limit = limit,
           .estimated_outside = outside.estimated(),
           .host_of_rank = request.node.host_memory / ranks,
           .host_of_node = request.node.host_memory,

@@ -23,8 +23,9 @@ inline constexpr double kUnmodelledShare = 0.02;
 
 // The bounds that a job is held against.
 struct Machine {
-  Bytes usable;             // of the GPU
-  Bytes allocator_limit;    // what is left of it for the allocator
+  Bytes usable;             // of the GPU; of a memory fraction, that and what is outside the allocator
+  Bytes available;          // what is left of the GPU for the allocator
+  Bytes allocator_limit;    // what the allocator may take of that
   Bytes estimated_outside;  // of what the process holds outside the allocator: what nobody has measured
   Bytes host_of_rank;       // one rank's share of the node
   Bytes host_of_node;
@@ -32,7 +33,10 @@ struct Machine {
 
   Bytes margin() const;  // that a job must leave of `usable` to fit
 };
-Machine machine_of(const EstimateRequest& request, const ResolvedJob& job, const DeviceParts& outside);
+// `memory_fraction`: the allocator's per_process_memory_fraction. Source: set_per_process_memory_fraction of
+// PyTorch, a part of cudaMemGetInfo's total.
+Machine machine_of(const EstimateRequest& request, const ResolvedJob& job, const DeviceParts& outside,
+                   std::optional<double> memory_fraction);
 
 // What one run asks of it, the highest over all phases.
 struct Demand {

@@ -36,9 +36,11 @@ std::string precision_text(const ResolvedJob& job) {
 
 std::string verdict_line(const Estimate& e) {
   const Bytes peak = e.device_peak();
-  const Bytes usable = e.gpu.usable_memory;
+  const Bytes usable = e.device_limit();
   if (e.verdict.gpu == Fit::kOutOfMemory)
-    return fmt::format("OUT OF MEMORY: needs {}, each GPU has {}{}\n", to_gib_text(peak), to_gib_text(usable),
+    return fmt::format("OUT OF MEMORY: needs {}, {} {}{}\n", to_gib_text(peak),
+                       usable < e.gpu.usable_memory ? "the process may take" : "each GPU has",
+                       to_gib_text(usable),
                        peak > usable ? fmt::format(", {} too much", to_gib_text(peak - usable)) : "");
   return fmt::format("{}: peak {} of {} on each GPU, {} to spare\n",
                      e.verdict.gpu == Fit::kFits ? "FITS" : "AT RISK", to_gib_text(peak), to_gib_text(usable),

@@ -37,6 +37,7 @@ class Player {
       end_phase();
       if (timeline_.oom) break;
     }
+    timeline_.is_live_at_end = std::move(is_live_);
     return std::move(timeline_);
   }
 
@@ -92,11 +93,13 @@ class Player {
   void alloc(StorageId id, Stream stream) {
     const Storage& storage = p_.storage(id);
     if (is_live_[id.value] || timeline_.oom || storage.bytes.value == 0) return;  // empty tensors own nothing
-    is_live_[id.value] = true;
-    if (options_.keeps_events) record(true, id);
-    if (storage.tier != Tier::kGpu) return alloc_on_host(id);
+    if (storage.tier != Tier::kGpu) {
+      begin_life(id);
+      return alloc_on_host(id);
+    }
     const Allocation block = heap_.alloc(storage.bytes, static_cast<HeapStream>(stream));
     if (!block) return fail(block.error(), id);
+    begin_life(id);
     blocks_[id.value] = *block;
     live_ += round_to_block(storage.bytes);
     if (live_ <= phase().live_peak) return;
@@ -104,6 +107,11 @@ class Player {
     phase().peak_op = op_;
     if (options_.keeps_events) phase().peak_event = timeline_.events.size() - 1;
     phase().workspace_peak = std::max(phase().workspace_peak, live_);
+  }
+
+  void begin_life(StorageId id) {
+    is_live_[id.value] = true;
+    if (options_.keeps_events) record(true, id);
   }
 
   void free(StorageId id) {

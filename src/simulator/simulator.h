@@ -58,9 +58,10 @@ struct OomEvent {
 };
 
 struct MemoryTimeline {
-  std::vector<PhaseMemory> phases;  // in the order of the schedule
-  std::vector<MemoryEvent> events;  // kept when asked for
-  std::optional<OomEvent> oom;      // the heap refused; the run ends there
+  std::vector<PhaseMemory> phases;   // in the order of the schedule
+  std::vector<MemoryEvent> events;   // kept when asked for
+  std::optional<OomEvent> oom;       // the heap refused; the run ends there
+  std::vector<bool> is_live_at_end;  // by storage
 };
 
 // Is told what the run does as it does it; may look at the heap meanwhile.

@@ -97,6 +97,19 @@ std::string one_section(const std::string& statements, const std::string& phase 
   return "section 0 begin \"all\"\n" + statements + "section 0 end\nplay 0 as \"" + phase + "\"\n";
 }
 
+// What could not be had was never alive.
+TEST(Simulate, TheRequestThatFailsIsNoEvent) {
+  LowerBoundHeap heap(Bytes{1024});
+  const MemoryTimeline timeline =
+      simulate(parsed(one_section("%0:bf16[256] s0 = Empty()\n%1:bf16[512] s1 = Empty()\nfree s0 local\n")),
+               heap, {.keeps_events = true});
+  ASSERT_TRUE(timeline.oom);
+  ASSERT_EQ(timeline.events.size(), 1u);
+  EXPECT_EQ(timeline.events[0].storage, StorageId{0});
+  EXPECT_EQ(live_at(timeline, 0).size(), 1u);
+  EXPECT_EQ(timeline.is_live_at_end, (std::vector<bool>{true, false}));
+}
+
 TEST(Simulate, TheHostIsAnotherLedger) {
   LowerBoundHeap heap;
   const MemoryTimeline timeline =
