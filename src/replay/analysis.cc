@@ -79,6 +79,23 @@ class Watch final : public ReplayObserver {
   size_t per_point_;
 };
 
+// The segments at one moment.
+class SegmentsAt final : public ReplayObserver {
+ public:
+  explicit SegmentsAt(std::optional<size_t> event) : event_(event) {}
+  void on_block(std::optional<size_t>, uint64_t, Bytes) override {}
+  void before_events(const CachingHeap& heap) override {
+    if (!event_) segments_ = heap.segments();
+  }
+  void after_event(size_t event, const CachingHeap& heap) override {
+    if (event_ == event) segments_ = heap.segments();
+  }
+  std::vector<TraceSegment> segments_;
+
+ private:
+  std::optional<size_t> event_;
+};
+
 std::vector<LiveBlock> blocks_at(const AllocationTrace& trace, const Watch& watch,
                                  const std::vector<TraceSegment>& at_start, std::optional<size_t> event) {
   std::unordered_map<uint64_t, LiveBlock> live;
@@ -99,6 +116,12 @@ std::vector<LiveBlock> blocks_at(const AllocationTrace& trace, const Watch& watc
                          .stack = e.stack};
     if (e.action == AllocationAction::kFreeRequested) live.erase(e.address);
   }
+  std::unordered_map<uint64_t, size_t> freed;  // first after the moment
+  for (size_t i = event ? *event + 1 : 0; i < trace.events.size(); ++i)
+    if (trace.events[i].action == AllocationAction::kFreeRequested)
+      freed.try_emplace(trace.events[i].address, i);
+  for (auto& [address, block] : live)
+    if (const auto at = freed.find(address); at != freed.end()) block.freed = at->second;
   std::vector<LiveBlock> blocks;
   for (const auto& [address, block] : live) blocks.push_back(block);
   std::ranges::sort(blocks, [](const LiveBlock& a, const LiveBlock& b) {
@@ -123,6 +146,9 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   analysis.reserved = watch.reserved_;
   analysis.at_peak = blocks_at(trace, watch, segments_at_start(trace), analysis.allocated.event);
   analysis.curve = std::move(watch.curve_);
+  SegmentsAt at_peak(analysis.allocated.event);
+  PLIMSOLL_CHECK(replay(trace, settings, &at_peak));
+  analysis.fragmentation = fragmentation_of(at_peak.segments_);
   for (const std::string& configuration : options.what_if) {
     PLIMSOLL_TRY(answer, play_under(trace, configuration, options.capacity));
     analysis.what_if.push_back(std::move(answer));

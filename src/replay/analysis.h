@@ -15,6 +15,7 @@
 
 #include "allocator/replay.h"
 #include "base/result.h"
+#include "replay/fragmentation.h"
 #include "trace/allocation_trace.h"
 
 namespace plimsoll {
@@ -30,6 +31,7 @@ struct LiveBlock {
   Bytes bytes;  // with rounding and unsplit tail
   Bytes requested;
   std::optional<StackId> stack;
+  std::optional<size_t> freed;  // the free_requested; none: alive at the dump
 };
 
 struct MemoryPeak {
@@ -56,6 +58,7 @@ struct SnapshotAnalysis {
   MemoryPeak allocated, active, reserved;
   Bytes allocated_replayed_backwards;  // from the dump back, by the sizes that the trace shows
   std::vector<LiveBlock> at_peak;      // when `allocated` peaks; largest first
+  Fragmentation fragmentation;         // when `allocated` peaks
   std::vector<CurvePoint> curve;
   ReplayResult replay;
   std::vector<WhatIf> what_if;

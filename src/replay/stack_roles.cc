@@ -14,16 +14,11 @@ bool is_python_file(std::string_view filename) {
   return filename.ends_with(".py") || filename.starts_with("<");
 }
 
-// What one frame decides of the blocks that are made below it.
 std::optional<BlockRole> role_by(const StackFrame& frame) {
   const std::string_view name = frame.name, file = frame.filename;
-  if (contains(file, "torch/optim/") || contains(file, "torch/optim\\")) {
-    const bool makes_state = name == "_init_group" || name == "init_state" || name == "_init_state";
-    if (makes_state) return BlockRole::kOptimizerState;
-    return name == "profile_hook_step" || name == "wrapper" ? std::nullopt
-                                                            : std::optional(BlockRole::kOptimizerTemporary);
-  }
-  if (name == "_engine_run_backward" || contains(name, "torch::autograd::Engine::"))
+  if (contains(file, "torch/optim/") || contains(file, "torch\\optim\\")) return BlockRole::kOptimizer;
+  if (name == "_engine_run_backward" || contains(name, "torch::autograd::Engine::") ||
+      contains(name, "torch::autograd::generated::"))
     return BlockRole::kBackward;
   if (contains(file, "nn/modules/module.py") && (name == "convert" || name == "_apply"))
     return BlockRole::kParameter;
@@ -34,18 +29,22 @@ std::optional<BlockRole> role_by(const StackFrame& frame) {
   return std::nullopt;
 }
 
-// Backward and optimizer stand outside of what they call: a forward inside a backward is a recomputation.
 BlockRole role_of(const StackTable& stacks, StackId id) {
   std::optional<BlockRole> innermost;
   for (FrameId f : stacks.frames_of(id)) {
     const std::optional<BlockRole> role = role_by(stacks.frame(f));
-    if (!role) continue;
-    if (*role == BlockRole::kOptimizerState || *role == BlockRole::kBackward) return *role;
+    if (role == BlockRole::kOptimizer || role == BlockRole::kBackward) return *role;
     if (!innermost) innermost = role;
-    // a state is made in _init_group, further out than what fills it
-    if (*role == BlockRole::kOptimizerTemporary) innermost = role;
   }
   return innermost.value_or(BlockRole::kUnknown);
+}
+
+// Of frames of C++ alone: the node of the graph that ran, or the kernel.
+std::optional<FrameId> telling_frame(const StackTable& stacks, StackId id) {
+  for (std::string_view part : {"torch::autograd::generated::", "at::native::"})
+    for (FrameId f : stacks.frames_of(id))
+      if (stacks.frame(f).name.starts_with(part)) return f;
+  return std::nullopt;
 }
 
 // "aten::mm" of "at::_ops::mm::call(at::Tensor const&, ...)".
@@ -74,7 +73,7 @@ StackMeaning meaning_of(const StackTable& stacks, StackId id) {
     if (!m.user_frame && !is_library_file(frame.filename)) m.user_frame = f;
   }
   m.role = role_of(stacks, id);
-  m.shown_frame = m.user_frame ? m.user_frame : python;
+  m.shown_frame = m.user_frame ? m.user_frame : python ? python : telling_frame(stacks, id);
   if (!m.shown_frame && !stacks.frames_of(id).empty()) m.shown_frame = stacks.frames_of(id).front();
   return m;
 }
@@ -83,7 +82,7 @@ StackMeaning meaning_of(const StackTable& stacks, StackId id) {
 
 std::string_view name_of(BlockRole role) {
   constexpr std::array<std::string_view, kNumBlockRoles> kNames = {
-      "parameters",  "optimizer states", "optimizer temporaries", "gradients and backward",
+      "parameters",  "optimizer states", "optimizer temporaries", "optimizer", "gradients and backward",
       "activations", "unknown"};
   return kNames[static_cast<size_t>(role)];
 }
@@ -101,9 +100,10 @@ std::string frame_text(const StackFrame& frame) {
     const size_t before = file.rfind('/', cut - 1);
     if (before != file.npos) file = file.substr(before + 1);
   }
-  if (file.empty() || file == "??") return frame.name;
-  return frame.line > 0 ? fmt::format("{}:{} {}", file, frame.line, frame.name)
-                        : fmt::format("{} {}", file, frame.name);
+  std::string_view name = frame.name;
+  name = name.substr(0, name.find('('));  // of C++ without its arguments
+  if (file.empty() || file == "??" || frame.line == 0) return std::string(name);
+  return fmt::format("{}:{} {}", file, frame.line, name);
 }
 
 std::vector<StackMeaning> meanings_of(const StackTable& stacks) {

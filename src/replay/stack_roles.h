@@ -2,12 +2,15 @@
 // functions on the way, what it is for. A guess by rules over function and file names of PyTorch, not a fact
 // of the snapshot; what no rule knows stays unknown.
 //
-// Rules, the innermost frame first that decides: torch/optim's `_init_group` or `init_state` makes optimizer
-// states, any other frame of torch/optim optimizer temporaries; a backward's engine (`_engine_run_backward`,
-// torch::autograd::Engine, `backward`) makes gradients and backward temporaries; `Module.to`/`cuda` (convert
-// in nn/modules/module.py) and `reset_parameters`, `__init__` of modules make parameters; a module's
-// `forward` makes activations. Source: torch/optim/*.py, torch/autograd/__init__.py,
-// torch/nn/modules/module.py.
+// Rules: a frame of torch/optim (an optimizer of the user's own is called through optimizer.py too) makes
+// optimizer memory. A backward's engine (`_engine_run_backward`, torch::autograd) makes gradients and
+// backward temporaries, even of a forward that is recomputed within. Otherwise the innermost frame that
+// decides:
+// `_apply` and `convert` of nn/modules/module.py, nn/parameter.py, nn/init.py, `reset_parameters` make
+// parameters, a `forward` or a module's call activations. What a block lives through decides further
+// (report/snapshot_holders.cc): optimizer memory that is never freed, or alive while others allocate, is
+// state; a block from before the trace that is never freed and has the size of a gradient or state is a
+// parameter. Source: torch/optim/*.py, torch/autograd/__init__.py, torch/nn/modules/module.py.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +27,12 @@ enum class BlockRole : uint8_t {
   kParameter,
   kOptimizerState,
   kOptimizerTemporary,
+  kOptimizer,  // of stacks: one of the two
   kBackward,
   kActivation,
   kUnknown
 };
-inline constexpr size_t kNumBlockRoles = 6;
+inline constexpr size_t kNumBlockRoles = 7;
 std::string_view name_of(BlockRole role);  // "parameters", "optimizer states", ...
 
 struct StackMeaning {

@@ -51,11 +51,40 @@ std::string peaks_text(const DeviceReplay& d) {
   row("allocated", a.allocated, a.at_dump.allocated);
   row("active", a.active, a.at_dump.active);
   row("reserved", a.reserved, a.at_dump.reserved);
-  const Bytes stranded = a.reserved.value - a.allocated.value;
-  return table.to_text(2) +
-         fmt::format(
-             "  fragmentation: reserved stands {} ({:.1f} %) above what was ever allocated at a time\n",
-             to_gib_text(stranded), percent(stranded, a.reserved.value));
+  return table.to_text(2);
+}
+
+// The line of code that asked for a block of the peak.
+std::string asked_by(const DeviceReplay& d, uint64_t address) {
+  const auto& blocks = d.analysis.at_peak;
+  const auto block = std::ranges::find(blocks, address, &LiveBlock::address);
+  if (block == blocks.end() || !block->stack) return "";
+  for (FrameId f : d.trace->stacks.frames_of(*block->stack)) {
+    const StackFrame& frame = d.trace->stacks.frame(f);
+    if (frame.filename.ends_with(".py") && !is_library_file(frame.filename)) return frame_text(frame);
+  }
+  return "";
+}
+
+std::string fragmentation_text(const DeviceReplay& d) {
+  constexpr size_t kMost = 5;
+  const Fragmentation& f = d.analysis.fragmentation;
+  const Bytes idle = f.reserved - f.allocated;
+  std::string text = fmt::format(
+      "\nFragmentation when allocated memory peaked: {} of {} ({:.1f} %) was not allocated\n"
+      "  {} in {} whole cached segments, {} stranded in {} segments that live blocks hold\n",
+      to_gib_text(idle), to_gib_text(f.reserved), percent(idle, f.reserved), to_gib_text(f.cached),
+      with_thousands(f.cached_segments), to_gib_text(f.stranded),
+      with_thousands(static_cast<int64_t>(f.segments.size())));
+  if (f.segments.empty()) return text;
+  TextTable table({"stranded", "largest hole", "of segment", "live blocks", "smallest of them", "asked by"},
+                  {Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
+  for (size_t i = 0; i < std::min(kMost, f.segments.size()); ++i) {
+    const StrandedSegment& s = f.segments[i];
+    table.add({to_text(s.free), to_text(s.largest_free), to_text(s.bytes), with_thousands(s.live_blocks),
+               to_text(s.pinned_bytes), asked_by(d, s.pinned_by)});
+  }
+  return text + table.to_text(2);
 }
 
 std::string curve_text(const SnapshotAnalysis& a) {
@@ -116,7 +145,8 @@ std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options
   const SnapshotHolders holders = holders_of(*d.trace, d.analysis.at_peak);
   if (holders.lines.empty()) return {};
   std::string text = "\nWhat held the allocated memory at its peak\n";
-  text += fmt::format("  {}\n  (told from the functions on each stack; a guess)\n", roles_text(holders));
+  text += fmt::format("  {}\n  (a guess: from the functions on each stack, from sizes and lifetimes)\n",
+                      roles_text(holders));
   text += lines_text(holders, options.most_lines);
   return text + "\n  by size\n" + sizes_text(holders);
 }
@@ -154,7 +184,7 @@ std::string what_if_text(const DeviceReplay& d) {
 
 std::string replay_page(const std::string& file, const DeviceReplay& d, const ReplayPageOptions& options) {
   return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) + holders_text(d, options) +
-         replay_text(d.analysis.replay) + what_if_text(d);
+         fragmentation_text(d) + replay_text(d.analysis.replay) + what_if_text(d);
 }
 
 }  // namespace plimsoll

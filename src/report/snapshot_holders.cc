@@ -3,11 +3,60 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <set>
 
 namespace plimsoll {
 namespace {
 
-constexpr const char* kNoStackText = "(no stack recorded)";
+// What the blocks are for: by their stacks, and by when they live.
+class Roles {
+ public:
+  Roles(const AllocationTrace& trace, const std::vector<LiveBlock>& blocks)
+      : trace_(trace), meanings_(meanings_of(trace.stacks)) {
+    count_other_allocations();
+    for (const LiveBlock& block : blocks) {
+      const BlockRole role = of_stack(block);
+      if (role == BlockRole::kOptimizerState || role == BlockRole::kBackward)
+        sizes_of_parameters_.insert(block.requested.value);
+    }
+  }
+
+  const StackMeaning* meaning(const LiveBlock& block) const {
+    return block.stack ? &meanings_[*block.stack] : nullptr;
+  }
+  BlockRole of(const LiveBlock& block) const {
+    const BlockRole role = of_stack(block);
+    const bool is_old = !block.event && !block.freed && role == BlockRole::kUnknown;
+    return is_old && sizes_of_parameters_.contains(block.requested.value) ? BlockRole::kParameter : role;
+  }
+
+ private:
+  BlockRole of_stack(const LiveBlock& block) const {
+    if (!block.stack) return BlockRole::kUnknown;
+    const BlockRole role = meanings_[*block.stack].role;
+    if (role != BlockRole::kOptimizer) return role;
+    const size_t from = block.event.value_or(0), until = block.freed.value_or(trace_.events.size());
+    const bool outlives_step = !block.freed || others_before_[until] > others_before_[from];
+    return outlives_step ? BlockRole::kOptimizerState : BlockRole::kOptimizerTemporary;
+  }
+  // Allocations before each event that are known to be no optimizer's.
+  void count_other_allocations() {
+    others_before_.reserve(trace_.events.size() + 1);
+    uint32_t others = 0;
+    for (const AllocationEvent& event : trace_.events) {
+      others_before_.push_back(others);
+      if (event.action == AllocationAction::kAlloc && event.stack &&
+          meanings_[*event.stack].role != BlockRole::kOptimizer)
+        ++others;
+    }
+    others_before_.push_back(others);
+  }
+
+  const AllocationTrace& trace_;
+  std::vector<StackMeaning> meanings_;
+  std::vector<uint32_t> others_before_;
+  std::set<int64_t> sizes_of_parameters_;
+};
 
 void add(CodeLineHolders& line, const LiveBlock& block, const StackMeaning* meaning) {
   ++line.count;
@@ -20,16 +69,15 @@ void add(CodeLineHolders& line, const LiveBlock& block, const StackMeaning* mean
 }  // namespace
 
 SnapshotHolders holders_of(const AllocationTrace& trace, const std::vector<LiveBlock>& blocks) {
-  const std::vector<StackMeaning> meanings = meanings_of(trace.stacks);
+  const Roles roles(trace, blocks);
   std::map<std::pair<std::string, BlockRole>, CodeLineHolders> lines;
   std::map<int64_t, SizeClassHolders> sizes;
   SnapshotHolders holders;
   for (const LiveBlock& block : blocks) {
-    const StackMeaning* const meaning = block.stack ? &meanings[*block.stack] : nullptr;
-    const bool has_frame = meaning && meaning->shown_frame;
-    const std::string where =
-        has_frame ? frame_text(trace.stacks.frame(*meaning->shown_frame)) : kNoStackText;
-    const BlockRole role = meaning ? meaning->role : BlockRole::kUnknown;
+    const StackMeaning* const meaning = roles.meaning(block);
+    const BlockRole role = roles.of(block);
+    std::string where = block.event ? "(no stack recorded)" : "(from before the trace)";
+    if (meaning && meaning->shown_frame) where = frame_text(trace.stacks.frame(*meaning->shown_frame));
     CodeLineHolders& line = lines[{where, role}];
     line.where = where;
     line.role = role;
