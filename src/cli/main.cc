@@ -1,6 +1,7 @@
 #include <malloc.h>
 
 #include "cli/command_line.h"
+#include "cli/compare_command.h"
 #include "cli/estimate_command.h"
 #include "cli/explain_command.h"
 #include "cli/gpus_command.h"
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
   commands.push_back(make_estimate_command());
   commands.push_back(make_explain_command());
   commands.push_back(make_replay_command());
+  commands.push_back(make_compare_command());
   commands.push_back(make_models_command());
   commands.push_back(make_gpus_command());
   commands.push_back(make_validate_command());

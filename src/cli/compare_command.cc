@@ -1,0 +1,80 @@
+#include "cli/compare_command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "importers/torch_snapshot/torch_snapshot.h"
+#include "report/memory_profile.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr size_t kSniffed = 512;
+constexpr size_t kLargestEstimate = size_t{16} << 20;
+
+class CompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "compare"; }
+  std::string_view summary() const override {
+    return "Sets two snapshots, or an estimate and a snapshot, side by side";
+  }
+
+  std::vector<Argument> arguments() override {
+    return {{.name = "A",
+             .help = "a memory snapshot, or what `plimsoll estimate ... --json` printed",
+             .target = &a_},
+            {.name = "B", .help = "what it is compared with", .target = &b_},
+            {.name = "--all", .help = "every line of code, however small", .target = &shows_all_},
+            {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_}};
+  }
+
+  Result<int> run() override {
+    if (!a_ || !b_)
+      return fail(
+          {.message = "two files are needed", .expected = "plimsoll compare plan.json snapshot.pickle"});
+    PLIMSOLL_TRY(a, profile(*a_));
+    PLIMSOLL_TRY(b, profile(*b_));
+    constexpr size_t kFewLines = 20;
+    const std::string text =
+        as_json_ ? compare_json(a, b) : compare_page(a, b, shows_all_ ? SIZE_MAX : kFewLines);
+    std::fputs(text.c_str(), stdout);
+    return kAnswered;
+  }
+
+ private:
+  static Result<MemoryProfile> profile(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string start(kSniffed, '\0');
+    file.read(start.data(), static_cast<std::streamsize>(start.size()));
+    start.resize(static_cast<size_t>(file.gcount()));
+    if (sniff_estimate_json(start)) {
+      file.clear();
+      std::string text = std::move(start);
+      std::string rest(kLargestEstimate, '\0');
+      file.read(rest.data(), static_cast<std::streamsize>(rest.size()));
+      text.append(rest, 0, static_cast<size_t>(file.gcount()));
+      return profile_of_estimate(path, text);
+    }
+    PLIMSOLL_TRY(snapshot, read_torch_snapshot(path));
+    if (snapshot.devices.empty())
+      return fail({.position = {.file = path}, .message = "holds no memory of any device"});
+    PLIMSOLL_TRY(analysis, analyze(snapshot.devices[0]));
+    MemoryProfile profile = profile_of(path, snapshot.devices[0], analysis);
+    if (snapshot.devices.size() > 1)
+      profile.notes.push_back(
+          fmt::format("{}: {} more devices are not compared", path, snapshot.devices.size() - 1));
+    return profile;
+  }
+
+  std::optional<std::string> a_, b_;
+  bool shows_all_ = false, as_json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_compare_command() { return std::make_unique<CompareCommand>(); }
+
+}  // namespace plimsoll
