@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 
+#include "cli/parse_errors.h"
 #include "strategy/field_help.h"
 
 namespace plimsoll {
@@ -78,6 +79,29 @@ int report(const Error& error) {
   return error.is_internal ? kOurFault : kWrongInput;
 }
 
+KnownCommand known(const CLI::App& command) {
+  KnownCommand result{.name = command.get_name()};
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) result.options.push_back("--" + name);
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_snames()) result.options.push_back("-" + name);
+  return result;
+}
+
+Error parse_error(const CLI::ParseError& error, const std::vector<std::string>& arguments,
+                  const std::vector<CLI::App*>& subs, const CLI::App* help) {
+  std::string text = error.what();
+  if (const size_t more = text.find(": At Most 1 required"); more != std::string::npos)
+    return {.message = text.substr(0, more) + " is given more than once", .expected = "once"};
+  if (const size_t missing = text.find(": 1 required"); missing != std::string::npos)
+    return {.message = text.substr(0, missing) + " is given without a value"};
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return {.message = text};
+  std::vector<KnownCommand> commands;
+  for (const CLI::App* sub : subs) commands.push_back(known(*sub));
+  commands.push_back(known(*help));
+  return unexpected_arguments(arguments, commands, text);
+}
+
 int parse_and_run(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>>& commands) {
   CLI::App app{kAbout, "plimsoll"};
   app.footer(kFooter);
@@ -91,9 +115,7 @@ int parse_and_run(int argc, const char* const* argv, std::vector<std::unique_ptr
   } catch (const CLI::ParseError& e) {
     const bool is_answer = e.get_exit_code() == 0;  // --help, --version
     if (is_answer) return app.exit(e);
-    std::fputs(fmt::format("plimsoll: {}\nRun with --help for more information.\n", e.what()).c_str(),
-               stderr);
-    return kWrongInput;
+    return report(parse_error(e, {argv + 1, argv + argc}, subs, help.app));
   }
   for (size_t i = 0; i < subs.size(); ++i) {
     if (!subs[i]->parsed()) continue;

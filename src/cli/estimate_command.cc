@@ -29,11 +29,11 @@ class EstimateCommand final : public Command {
                          .help = "exit code 3 on this verdict or a worse one: oom, at-risk",
                          .target = &fail_on_});
     arguments.push_back({.name = "--all-changes",
-                         .help = "tries every change of the checklist, however large the program",
+                         .help = "tries every change of the checklist, however large the model",
                          .target = &tries_all_});
     arguments.push_back({.name = "--events",
                          .value = "FILE",
-                         .help = "writes every allocation and free in order, as CSV",
+                         .help = "writes every allocation and free in order, as CSV (docs/json.md)",
                          .target = &events_});
     return arguments;
   }

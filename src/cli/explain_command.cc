@@ -9,6 +9,7 @@
 #include "cli/job_options.h"
 #include "cli/output_file.h"
 #include "estimate/estimate.h"
+#include "estimate/phases.h"
 #include "estimate/recording.h"
 #include "report/explain_page.h"
 #include "strategy/names.h"
@@ -28,18 +29,21 @@ class ExplainCommand final : public Command {
     arguments.push_back(
         {.name = "--phase",
          .value = "NAME",
-         .help = "load, first_step, steady_step, evaluation, save; otherwise the one with the peak",
+         .help =
+             "load, first_step, steady_step, evaluation, save, or a part of one such as bwd2; otherwise the "
+             "one with the peak",
          .target = &phase_});
     arguments.push_back({.name = "--all", .help = "every holder, however small", .target = &shows_all_});
     arguments.push_back(
         {.name = "--json", .help = "the holders as JSON (docs/json.md)", .target = &as_json_});
-    arguments.push_back({.name = "--trace",
-                         .value = "FILE",
-                         .help = "writes Trace Event JSON with memory counters, for ui.perfetto.dev",
-                         .target = &trace_});
+    arguments.push_back(
+        {.name = "--trace",
+         .value = "FILE",
+         .help = "writes Trace Event JSON of the whole run with memory counters, for ui.perfetto.dev",
+         .target = &trace_});
     arguments.push_back({.name = "--snapshot",
                          .value = "FILE",
-                         .help = "writes a memory snapshot, for pytorch.org/memory_viz",
+                         .help = "writes a memory snapshot of the whole run, for pytorch.org/memory_viz",
                          .target = &snapshot_});
     return arguments;
   }
@@ -50,24 +54,28 @@ class ExplainCommand final : public Command {
                                     .job = loaded.job,
                                     .gpu = loaded.gpu,
                                     .node = loaded.cluster.node}));
-    PLIMSOLL_TRY(phase, chosen_phase(run.estimate));
+    PLIMSOLL_TRY(phase, chosen_phase(run));
     PLIMSOLL_CHECK(write_files(run));
     const std::string text =
         as_json_
-            ? explain_json(run, *phase)
-            : explain_page(run, *phase, {.most_lines = shows_all_ ? SIZE_MAX : ExplainOptions().most_lines});
+            ? explain_json(run, phase)
+            : explain_page(run, phase, {.most_lines = shows_all_ ? SIZE_MAX : ExplainOptions().most_lines});
     std::fputs(text.c_str(), stdout);
     return kAnswered;
   }
 
  private:
-  Result<const PhaseEstimate*> chosen_phase(const Estimate& e) const {
-    if (!phase_) return &e.peak_phase();
+  Result<PhaseEstimate> chosen_phase(const EstimateRun& run) const {
+    const Estimate& e = run.estimate;
+    if (!phase_) return e.peak_phase();
     std::vector<std::string_view> names;
     for (const PhaseEstimate& phase : e.phases) {
-      if (is_same_name(name_of(phase.kind), *phase_)) return &phase;
+      if (is_same_name(name_of(phase.kind), *phase_)) return phase;
       names.push_back(name_of(phase.kind));
     }
+    if (auto part = part_named(*phase_, run.program, run.timeline, run.shown, e.outside)) return *part;
+    for (const PhaseMemory& part : run.timeline.phases)
+      if (std::ranges::find(names, part.phase) == names.end()) names.push_back(part.phase);
     return fail({.position = {.file = "--phase"},
                  .message = fmt::format("the job has no phase \"{}\"", *phase_),
                  .expected = fmt::format("one of {}", fmt::join(names, ", "))});

@@ -128,7 +128,7 @@ void add_notes(const Architecture& a, const Prepared& p, const Program& program,
   part(p.outside.context);
   for (const DevicePart& communicator : p.outside.communicators) part(communicator);
   e.notes.push_back(
-      fmt::format("host memory is a first ledger: {} for the process (an estimate), offloaded tensors, "
+      fmt::format("host memory counts {} for the process (an estimate), offloaded tensors and "
                   "the checkpoint being written; not reading the weights, data loading, page cache",
                   to_gib_text(kProcessBaseline)));
   if (p.settings.per_process_memory_fraction)

@@ -46,6 +46,7 @@ struct PhaseEstimate {
   PhaseKind kind = PhaseKind::kLoad;
   MemoryUse use;
   std::optional<MemoryUse> forward, backward, optimizer;  // of the steps
+  std::string part;                                       // "bwd2": only this part of it; empty: all of it
 };
 
 enum class Fit { kFits, kAtRisk, kOutOfMemory };

@@ -89,6 +89,18 @@ std::vector<PhaseEstimate> phases_of(const Program& program, const MemoryTimelin
   return phases;
 }
 
+std::optional<PhaseEstimate> part_named(std::string_view name, const Program& program,
+                                        const MemoryTimeline& timeline, const std::vector<Category>& shown,
+                                        const DeviceParts& outside) {
+  const auto found = std::ranges::find(timeline.phases, name, &PhaseMemory::phase);
+  if (found == timeline.phases.end()) return std::nullopt;
+  const auto index = static_cast<uint32_t>(found - timeline.phases.begin());
+  const std::vector<CategoryBytes> categories = categories_at_peaks(program, timeline, shown);
+  return PhaseEstimate{.kind = phase_kind_of(name),
+                       .use = use_of(program, timeline, index, categories[index], outside),
+                       .part = std::string(name)};
+}
+
 PhaseEstimate save_phase(const Program& program, const MemoryTimeline& timeline,
                          const std::vector<Category>& shown, const DeviceParts& outside, Bytes staging) {
   const PhaseMemory& last = timeline.phases.back();

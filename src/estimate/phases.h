@@ -15,6 +15,11 @@ PhaseKind phase_kind_of(std::string_view timeline_phase);
 std::vector<PhaseEstimate> phases_of(const Program& program, const MemoryTimeline& timeline,
                                      const std::vector<Category>& shown, const DeviceParts& outside);
 
+// One of the timeline's own phases, "bwd2"; empty when there is none of that name. The same REQUIRES.
+std::optional<PhaseEstimate> part_named(std::string_view name, const Program& program,
+                                        const MemoryTimeline& timeline, const std::vector<Category>& shown,
+                                        const DeviceParts& outside);
+
 // What there is while a checkpoint is written: nothing new on the GPU.
 PhaseEstimate save_phase(const Program& program, const MemoryTimeline& timeline,
                          const std::vector<Category>& shown, const DeviceParts& outside, Bytes staging);

@@ -58,7 +58,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
-// Whether a text in quotes above the file's first table is that name: a file's names stand there. Cheaper
+// Whether a string in quotes above the file's first table is that name: a file's names stand there. Cheaper
 // than parsing every file, and the few that pass are then parsed.
 bool may_be_called(const fs::path& file, std::string_view normalized) {
   std::ifstream stream(file);
@@ -137,7 +137,8 @@ Error unknown(const Shelf<Part>& shelf, std::string_view name) {
   const Result<std::vector<Part>> parts = list(shelf);
   const std::vector<std::string> meant = parts ? meant_by(name, *parts) : std::vector<std::string>{};
   return {.message = fmt::format("there is no {} \"{}\" in the catalog", shelf.part, name),
-          .expected = fmt::format("a file (.toml) or one of {}", fmt::join(stems, ", ")),
+          .expected = meant.empty() ? fmt::format("a file (.toml) or one of {}", fmt::join(stems, ", "))
+                                    : fmt::format("a {} of the catalog or a file (.toml)", shelf.part),
           .hint = meant.empty() ? "" : fmt::format("did you mean {}?", fmt::join(meant, " or "))};
 }
 

@@ -52,12 +52,13 @@ TEST(Catalog, FindsByNameAliasAndDeviceName) {
   }
 }
 
-TEST(Catalog, UnknownNameTellsTheNearestAndAll) {
+TEST(Catalog, UnknownNameTellsTheNearestOrAll) {
   const Result<Gpu> gpu = find_gpu("h10-80gb");
   ASSERT_FALSE(gpu);
   EXPECT_EQ(gpu.error().message, "there is no GPU \"h10-80gb\" in the catalog");
   EXPECT_THAT(gpu.error().hint, HasSubstr("h100-80gb"));
-  EXPECT_THAT(gpu.error().expected, HasSubstr("a100-40gb, a100-40gb-pcie, a100-80gb"));
+  EXPECT_EQ(gpu.error().expected, "a GPU of the catalog or a file (.toml)");
+  EXPECT_THAT(find_gpu("zzzz").error().expected, HasSubstr("a100-40gb, a100-40gb-pcie, a100-80gb"));
   EXPECT_FALSE(find_gpu(""));
   EXPECT_FALSE(find_gpu(".."));
 }

@@ -90,7 +90,7 @@ std::optional<std::string> FactReader::optional_text(const std::string& key) {
   if (value == nullptr) return std::nullopt;
   const auto* text = std::get_if<std::string>(&value->content);
   if (text != nullptr && !text->empty()) return *text;
-  refuse(key, text == nullptr ? "is no text" : "is empty", "a text in quotes");
+  refuse(key, text == nullptr ? "is no string" : "is empty", "a string in quotes");
   return std::nullopt;
 }
 
@@ -104,7 +104,7 @@ std::vector<std::string> FactReader::texts(const std::string& key) {
   const TomlValue* value = find(key);
   if (value == nullptr) return {};
   if (const auto* texts = std::get_if<std::vector<std::string>>(&value->content)) return *texts;
-  refuse(key, "is no list", "a list of texts");
+  refuse(key, "is no list", "a list of strings");
   return {};
 }
 

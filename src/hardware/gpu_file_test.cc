@@ -152,7 +152,7 @@ TEST(GpuFile, WordsAreOfAClosedSet) {
 
 TEST(GpuFile, BrokenTomlIsRefusedWithItsPlace) {
   EXPECT_THAT(error_of("name = \"a\nb\""), HasSubstr("my.toml:1:"));
-  EXPECT_THAT(error_of(with("[\"tester\"]", "[1, 2]")), HasSubstr("holds something else than text"));
+  EXPECT_THAT(error_of(with("[\"tester\"]", "[1, 2]")), HasSubstr("holds something else than strings"));
   EXPECT_THAT(error_of(with("\"tester\"]", "\"tester\"]\nborn = 2022-03-22")),
               HasSubstr("is a date or a time"));
   EXPECT_THAT(error_of(with("vendor", "\"a.b\" = 1\nvendor")), HasSubstr("is no key of ours"));

@@ -34,7 +34,7 @@ Result<TomlValue> texts_of(const toml::array& array, const SourcePosition& at) {
     const auto text = item.value_exact<std::string>();
     if (!text)
       return fail(
-          {.position = at, .message = "holds something else than text", .expected = "a list of texts"});
+          {.position = at, .message = "holds something else than strings", .expected = "a list of strings"});
     texts.push_back(*text);
   }
   return TomlValue{.content = std::move(texts)};
@@ -46,8 +46,9 @@ Result<TomlValue> value_of(const toml::node& node, const SourcePosition& at) {
   if (const auto integer = node.value_exact<int64_t>()) return TomlValue{.content = *integer};
   if (const auto number = node.value_exact<double>()) return TomlValue{.content = *number};
   if (const toml::array* array = node.as_array()) return texts_of(*array, at);
-  return fail(
-      {.position = at, .message = "is a date or a time", .expected = "a number, a text or a list of texts"});
+  return fail({.position = at,
+               .message = "is a date or a time",
+               .expected = "a number, a string or a list of strings"});
 }
 
 // Appends the values below `table`, whose own key is `prefix`, to the document.

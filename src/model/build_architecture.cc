@@ -158,6 +158,21 @@ void note_unread(ConfigReader& config, const Family& family, Architecture& a) {
   }
 }
 
+// REQUIRES note_unread() done: harmless keys count as asked for.
+Result<void> check_added(const ConfigReader& config, const Choice& choice, const BuildOptions& options) {
+  for (const std::string& key : options.added_keys) {
+    const bool is_inside = key.starts_with(choice.prefix);
+    const std::string name = is_inside ? key.substr(choice.prefix.size()) : key;
+    if (name.find('.') != std::string::npos || (is_inside && config.was_asked_for(name))) continue;
+    return fail(
+        {.position = {.file = options.file, .key = key},
+         .message = fmt::format("is neither in the configuration nor a key that {} has", choice.family->name),
+         .expected = choice.prefix.empty() ? "a key of the configuration"
+                                           : fmt::format("a key that begins with {}", choice.prefix)});
+  }
+  return {};
+}
+
 void note_assumptions(ConfigReader& config, const Family& family, Architecture& a) {
   const std::string class_name = architecture_class(config);
   if (!class_name.empty() && class_name != family.class_name) {
@@ -203,6 +218,7 @@ Result<Architecture> build_architecture(const ConfigValue::Object& config, const
   if (const auto problem = reader.problem(choice.family->name)) return fail(*problem);
   note_assumptions(reader, *choice.family, a);
   note_unread(reader, *choice.family, a);
+  PLIMSOLL_CHECK(check_added(reader, choice, options));
   PLIMSOLL_CHECK(truncate_layers(a, options));
   choice.family->list_tensors(a);
   PLIMSOLL_CHECK(check_total(a, options));

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "model/architecture.h"
@@ -17,6 +18,9 @@ struct BuildOptions {
   std::string file;               // for messages
   std::string name;               // becomes Architecture::name; empty: the file
   std::optional<int64_t> layers;  // keep only the first so many layers
+  // Keys that were put into the configuration and were not there: one that nobody asks for is an error, not a
+  // note.
+  std::vector<std::string> added_keys;
 };
 
 Result<Architecture> build_architecture(const ConfigValue::Object& config, const BuildOptions& options);

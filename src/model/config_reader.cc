@@ -20,7 +20,7 @@ std::string shown(const ConfigValue& value) {
     return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
   }
   if (const std::string* s = value.as<std::string>()) {
-    return fmt::format("the text \"{}\"", shown_text(*s));
+    return fmt::format("the string \"{}\"", shown_text(*s));
   }
   return value.as<ConfigValue::List>() != nullptr ? "a list" : "an object";
 }
@@ -184,7 +184,7 @@ std::optional<std::string> ConfigReader::text(const KeyNames& key) {
   const ConfigMember* member = take(key);
   if (member == nullptr) return std::nullopt;
   if (const std::string* value = member->value.as<std::string>()) return *value;
-  wrong_type(*member, "a text");
+  wrong_type(*member, "a string");
   return std::nullopt;
 }
 
@@ -198,7 +198,7 @@ std::optional<std::vector<std::string>> ConfigReader::texts(const KeyNames& key)
     }
     if (result.size() == list->size()) return result;
   }
-  wrong_type(*member, "a list of texts");
+  wrong_type(*member, "a list of strings");
   return std::nullopt;
 }
 
@@ -256,6 +256,11 @@ std::optional<Error> ConfigReader::problem(std::string_view family) const {
                               "Transformers gives a \"{}\" configuration",
                               family),
       .hint = "sizes are never guessed: add what is missing, or start from the model's own config.json"};
+}
+
+bool ConfigReader::was_asked_for(std::string_view key) const {
+  const ConfigMember* member = find(key);
+  return member != nullptr && is_read_[static_cast<size_t>(member - object_.data())];
 }
 
 std::vector<std::string> ConfigReader::unread_keys() const {

@@ -81,6 +81,7 @@ class ConfigReader {
 
   // Keys that nobody asked for and whose value isn't null, false, 0 or empty, in the file's order.
   std::vector<std::string> unread_keys() const;
+  bool was_asked_for(std::string_view key) const;  // or ignored; without prefix
   const std::string& file() const { return file_; }
 
  private:

@@ -13,10 +13,18 @@
 namespace plimsoll {
 namespace {
 
+// "steady step: live memory peaks at 44.10 GiB in bwd2"; a save only holds what the phase before it left.
+std::string peak_words(const PhaseEstimate& phase, const std::string& at) {
+  const std::string name = phase.part.empty() ? std::string(shown_name_of(phase.kind)) : phase.part;
+  const std::string bytes = to_gib_text(phase.use.live);
+  if (phase.kind == PhaseKind::kSave)
+    return fmt::format("{}: {} are alive, what {} left, and nothing new on the GPU", name, bytes, at);
+  return fmt::format("{}: live memory peaks at {}{}", name, bytes, at == name ? "" : " in " + at);
+}
+
 std::string peak_text(const EstimateRun& run, const PhaseEstimate& phase) {
   const MemoryUse& use = phase.use;
-  std::string text = fmt::format("{}: live memory peaks at {} in {}", shown_name_of(phase.kind),
-                                 to_gib_text(use.live), run.timeline.phases[use.timeline_phase].phase);
+  std::string text = peak_words(phase, run.timeline.phases[use.timeline_phase].phase);
   if (!use.peak_op.empty()) text += fmt::format(", at {}", use.peak_op);
   if (!use.peak_module.empty()) text += fmt::format(" of {}", use.peak_module);
   return text + fmt::format("\nallocated {}, active {}, reserved {}, device {}; each peak on its own\n",
@@ -29,8 +37,10 @@ std::string verdict_text(const Estimate& e) {
   return verdict_line(e) + (is_oom ? "  what follows is of a GPU without limit\n" : "");
 }
 
-std::string curve_text(const EstimateRun& run, PhaseKind kind) {
-  const auto is_meant = [&](const PhaseMemory& p) { return phase_kind_of(p.phase) == kind; };
+std::string curve_text(const EstimateRun& run, const PhaseEstimate& phase) {
+  const auto is_meant = [&](const PhaseMemory& p) {
+    return phase.part.empty() ? phase_kind_of(p.phase) == phase.kind : p.phase == phase.part;
+  };
   const auto& phases = run.timeline.phases;
   const auto first = std::ranges::find_if(phases, is_meant);
   if (first == phases.end()) return "";
@@ -65,7 +75,7 @@ std::string holders_text(const std::vector<HolderGroup>& groups, size_t most_lin
 
 std::string explain_page(const EstimateRun& run, const PhaseEstimate& phase, const ExplainOptions& options) {
   std::string text = job_headline(run.estimate) + "\n" + verdict_text(run.estimate) + "\n" +
-                     peak_text(run, phase) + curve_text(run, phase.kind);
+                     peak_text(run, phase) + curve_text(run, phase);
   if (!phase.use.peak_event)
     return text + "\nNothing is allocated in this phase beyond what it starts with.\n";
   text += "\nAlive at the peak\n";

@@ -29,7 +29,7 @@ std::vector<std::optional<size_t>> deaths_after(const EstimateRun& run, size_t e
 struct Key {
   std::string pattern;
   Category category;
-  OpKind op;
+  std::string_view op;  // kinds that PyTorch calls by one name are one
   int64_t bytes;
   std::string born, dies;
 
@@ -44,7 +44,7 @@ struct Members {
 HolderGroup group_of(const Key& key, const Members& members) {
   HolderGroup group{.module = key.pattern,
                     .category = key.category,
-                    .made_by = std::string(aten_name_of(key.op)),
+                    .made_by = std::string(key.op),
                     .each = Bytes{key.bytes},
                     .count = members.count,
                     .born = key.born,
@@ -97,7 +97,7 @@ std::vector<HolderGroup> holders_at(const EstimateRun& run, size_t event) {
     Members& members =
         groups[{.pattern = path.pattern,
                 .category = run.shown[live.born_event],
-                .op = run.program.op(live.born_op).kind,
+                .op = aten_name_of(run.program.op(live.born_op).kind),
                 .bytes = round_to_block(storage.bytes).value,
                 .born = run.timeline.phases[live.born_phase].phase,
                 .dies = death ? run.timeline.phases[run.timeline.events[*death].phase].phase : "never"}];

@@ -58,6 +58,18 @@ TEST(Holders, GroupWhatDiffersInItsLayerOnly) {
   EXPECT_EQ(groups[1].category, Category::kActivation);
 }
 
+// Two kinds of op that PyTorch calls by one name would be two lines that look the same.
+TEST(Holders, OpsOfOneNameAreOneLine) {
+  ASSERT_EQ(aten_name_of(OpKind::kMul), aten_name_of(OpKind::kMulScalar));
+  EstimateRun run = run_of({1000, 1000});
+  run.program.ops = {{.kind = OpKind::kMul}, {.kind = OpKind::kMulScalar}};
+  run.timeline.events[0].op = OpId{0};
+  run.timeline.events[1].op = OpId{1};
+  const std::vector<HolderGroup> groups = holders_at(run, 1);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].count, 2);
+}
+
 TEST(Holders, ThoseThatAreNotFreedNeverDie) {
   EstimateRun run = run_of({512});
   run.timeline.events.pop_back();

@@ -1,5 +1,6 @@
 // Checks of what the blocks are computed with: precision, attention, experts (strategy/case.h).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -21,10 +22,12 @@ int64_t largest_head_dim(const Architecture& architecture) {
 void check_implementation(const Case& c, Errors& errors) {
   const std::string& family = c.architecture.family;
   if (has_attention(family, c.resolved.attention)) return;
-  const bool has_sdpa = has_attention(family, AttentionImplementation::kSdpa);
+  std::vector<std::string> others;
+  for (const std::string& name : written_names<AttentionImplementation>())
+    if (has_attention(family, *from_name<AttentionImplementation>(name))) others.push_back(name);
   add(errors, {.field = "attention.implementation",
                .message = fmt::format("{} has no {} in Transformers", family, name_of(c.resolved.attention)),
-               .expected = has_sdpa ? "sdpa or eager" : "eager"});
+               .expected = fmt::format("{}", fmt::join(others, " or "))});
 }
 
 // What every flash kernel needs; `choice` is the field and the value that asked for one.

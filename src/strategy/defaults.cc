@@ -40,9 +40,8 @@ void decide_nodes(const Job& job, const GpuFacts& gpu, ResolvedJob& resolved) {
   }
   const int64_t usual = std::max<int64_t>(gpu.gpus_per_node, 1);
   resolved.mesh.gpus_per_node = largest_divisor_up_to(gpus, usual);
-  if (gpus > 1)
-    assume(resolved, "hardware.gpus_per_node", resolved.mesh.gpus_per_node,
-           fmt::format("usual nodes hold {}, {} GPUs in all", usual, gpus));
+  assume(resolved, "hardware.gpus_per_node", resolved.mesh.gpus_per_node,
+         fmt::format("usual nodes hold {}, {} GPUs in all", usual, gpus));
 }
 
 void decide_mesh(const Job& job, ResolvedJob& resolved) {

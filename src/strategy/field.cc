@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "strategy/limits.h"
+#include "strategy/name_hints.h"
 #include "strategy/path_match.h"
 
 namespace plimsoll {
@@ -27,15 +28,16 @@ std::string_view kind_text(FieldKind kind) {
     case FieldKind::kChoice:
       return "one of ";
     case FieldKind::kText:
-      return "a text";
+      return "a string";
     case FieldKind::kTextList:
-      return "a list of texts";
+      return "a list of strings";
   }
   return "";
 }
 
 std::string_view kind_of(const FieldValue& value) {
-  constexpr std::string_view kNames[] = {"a boolean", "an integer", "a number", "a text", "a list of texts"};
+  constexpr std::string_view kNames[] = {"a boolean", "an integer", "a number", "a string",
+                                         "a list of strings"};
   return kNames[value.index()];
 }
 
@@ -91,11 +93,16 @@ bool is_small(const FieldValue& value) {
   return true;
 }
 
+std::string hint_for(const Field& field, std::string_view word) {
+  std::string hint = name_hint(field.text.path, word);
+  return hint.empty() ? did_you_mean(word, field.choices) : hint;
+}
+
 // "-1 is out of range"; with the nearest choice as hint.
 Error bad_value(const Field& field, std::string message, const FieldValue& value, SourcePosition position) {
   Error error{.position = std::move(position), .message = std::move(message), .expected = field.expected()};
   if (const auto* text = std::get_if<std::string>(&value); text && field.kind == FieldKind::kChoice)
-    error.hint = did_you_mean(*text, field.choices);
+    error.hint = hint_for(field, *text);
   return error;
 }
 
@@ -204,10 +211,10 @@ Result<void> set_field(Job& job, const Field& field, FieldValue value, SourcePos
   if (!is_of_kind(value, field.kind))
     return fail(bad_value(field, fmt::format("is {}", kind_of(value)), value, std::move(position)));
   if (!is_small(value))
-    return fail(
-        {.position = std::move(position),
-         .message = "is too long",
-         .expected = fmt::format("at most {} bytes a text, {} texts a list", kMaxTextBytes, kMaxListItems)});
+    return fail({.position = std::move(position),
+                 .message = "is too long",
+                 .expected = fmt::format("at most {} bytes a string, {} strings a list", kMaxTextBytes,
+                                         kMaxListItems)});
   if (field.range && !is_in_range(value, *field.range))
     return fail(bad_value(field, fmt::format("{} is out of range", to_plain_text(value)), value,
                           std::move(position)));
@@ -245,7 +252,7 @@ Error unknown_field(std::string_view path, SourcePosition position) {
   const auto dot = path.find('.');
   const std::string_view section = dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
   return {.position = std::move(position),
-          .message = "is not a field of a job",
+          .message = "no such field in a job",
           .expected = fmt::format("one of {}", fmt::join(names_in(section), ", ")),
           .hint = did_you_mean(path, all_paths())};
 }

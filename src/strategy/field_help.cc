@@ -86,7 +86,7 @@ mode = "full"
 ```
 
 Any field can be set on the command line too, after the file: `--set batch.sequence=8192`. The word `default` resets a field, an empty
-value a text: `--set batch.accumulation=default`. In names `-` and `_` mean the same. A file has at most 1 MiB.
+value a text: `--set batch.accumulation=default`. In names `-` and `_` mean the same, and so do capital and small letters. A file has at most 1 MiB.
 
 This page is made from the table in `src/strategy/job_fields.cc` and checked by `field_help_test.cc`; `job_file.h` reads and writes job
 files, `resolve.h` fills the defaults in and checks the whole.
@@ -97,9 +97,14 @@ files, `resolve.h` fills the defaults in and checks the whole.
 Result<std::string> job_fields_text(std::string_view section_or_path) {
   const std::string_view wanted = section_or_path;
   std::string text;
-  for (const Field& field : job_fields())
+  std::string_view last;
+  for (const Field& field : job_fields()) {
+    if (last == "model" && field.section() != last &&
+        (wanted.empty() || wanted == last || wanted == kOverridesPath))
+      text += overrides_text();
+    last = field.section();
     if (wanted.empty() || field.section() == wanted || field.text.path == wanted) text += field_text(field);
-  if (wanted.empty() || wanted == "model" || wanted == kOverridesPath) text += overrides_text();
+  }
   if (text.empty()) return fail(unknown_field(wanted, {}));
   return text;
 }

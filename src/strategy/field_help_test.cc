@@ -23,7 +23,10 @@ TEST(FieldHelp, ShowsASectionAFieldOrAll) {
   EXPECT_THAT(*job_fields_text("batch"), Not(HasSubstr("hardware.gpu")));
   EXPECT_THAT(*job_fields_text("loop.clip_max_norm"), HasSubstr("default: none"));
   EXPECT_THAT(*job_fields_text(""), HasSubstr("model.overrides.KEY"));
-  EXPECT_THAT(job_fields_text("batches").error().to_text(), HasSubstr("is not a field"));
+  EXPECT_THAT(job_fields_text("batches").error().to_text(), HasSubstr("no such field"));
+  const std::string all = *job_fields_text("");
+  EXPECT_LT(all.find("model.overrides.KEY"), all.find("hardware.gpu\n"));  // with its section
+  EXPECT_THAT(*job_fields_text("model"), HasSubstr("model.overrides.KEY"));
 }
 
 TEST(FieldHelp, EveryFieldSaysWhatItIs) {

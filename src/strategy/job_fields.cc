@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "hardware/name_match.h"
 #include "model/config_reader.h"
 #include "strategy/field.h"
 #include "strategy/field_builders.h"
@@ -48,10 +49,11 @@ Fields hardware_fields() {
 
 Fields framework_fields() {
   return {
-      choice<Framework>({.path = "framework",
-                         .help = "whose code runs the step; only pytorch for now",
-                         .reason = "Hugging Face models in plain PyTorch"},
-                        at(&Job::framework)),
+      choice<Framework>(
+          {.path = "framework",
+           .help = "whose code runs the step; only pytorch is available yet, the others are refused",
+           .reason = "Hugging Face models in plain PyTorch"},
+          at(&Job::framework)),
       choice<Precision>(
           {.path = "precision",
            .help = "dtype of the parameters; amp-*: fp32 parameters under torch.autocast (amp-fp16 "
@@ -133,7 +135,8 @@ Fields ddp_fields() {
 Field policy_dtype(FieldText text, std::optional<DType> Fsdp2Settings::*member) {
   return named(
       text, {"bf16", "fp16", "fp32", "none"}, at(&Job::fsdp2, member),
-      [](std::string_view name) -> std::optional<std::optional<DType>> {
+      [](std::string_view given) -> std::optional<std::optional<DType>> {
+        const std::string name = normalized_name(given);
         if (name == "none") return std::optional<DType>{};
         const auto dtype = dtype_from_name(name);
         if (!dtype || !(is_half(*dtype) || *dtype == DType::kFloat32)) return std::nullopt;

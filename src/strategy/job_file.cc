@@ -120,7 +120,7 @@ Result<nlohmann::json> json_value(const toml::node& node, const SourcePosition& 
   if (node.is_table()) return json_object(*node.as_table(), position, depth);
   return fail({.position = position,
                .message = "is a value that JSON doesn't have",
-               .expected = "true, false, a finite number, a text, a list or a table"});
+               .expected = "true, false, a finite number, a string, a list or a table"});
 }
 
 void put_override(Job& job, std::string key, std::string json) {

@@ -78,12 +78,12 @@ TEST(JobFile, EmptyFileIsADefaultJob) { EXPECT_EQ(parse_job("", "job.toml"), Job
 
 TEST(JobFile, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_of("[loss]\npaht = \"full\""),
-            "job.toml:2:8, key \"loss.paht\": is not a field of a job\n"
+            "job.toml:2:8, key \"loss.paht\": no such field in a job\n"
             "  expected: one of loss.path, loss.chunks\n"
             "  hint: did you mean loss.path?");
   EXPECT_THAT(error_of("sequence = 1"), HasSubstr("did you mean parallel.sequence or batch.sequence?"));
   EXPECT_THAT(error_of("sequence = 1"), HasSubstr("one of framework, precision, [model], [hardware]"));
-  EXPECT_THAT(error_of("[batches]\nx = 1"), HasSubstr("job.toml:1:1, key \"batches\": is not a field"));
+  EXPECT_THAT(error_of("[batches]\nx = 1"), HasSubstr("job.toml:1:1, key \"batches\": no such field"));
   EXPECT_THAT(error_of("[batch]\nprecision = \"bf16\""), HasSubstr("did you mean precision"));
 }
 
@@ -91,7 +91,7 @@ TEST(JobFile, WrongTypesAndRanges) {
   EXPECT_EQ(error_of("[batch]\nsequence = -1"),
             "job.toml:2:12, key \"batch.sequence\": -1 is out of range\n"
             "  expected: an integer from 1 to 134217728 (tokens)");
-  EXPECT_THAT(error_of("[batch]\nsequence = \"4096\""), HasSubstr("is a text\n  expected: an integer"));
+  EXPECT_THAT(error_of("[batch]\nsequence = \"4096\""), HasSubstr("is a string\n  expected: an integer"));
   EXPECT_THAT(error_of("[batch]\nsequence = 4096.0"), HasSubstr("is a number"));
   EXPECT_THAT(error_of("[batch]\nsequence = [1]"), HasSubstr("holds something else than texts"));
   EXPECT_THAT(error_of("[batch]\nsequence = {a = 1}"), HasSubstr("is a table"));

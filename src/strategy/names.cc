@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
+
+#include "hardware/name_match.h"
 
 namespace plimsoll {
 namespace {
@@ -87,12 +88,6 @@ bool is_plain_foreach(const Optimizer& optimizer) {
 constexpr std::string_view kEvery = "every-";
 constexpr std::string_view kReentrant = "-reentrant";
 
-std::string with_hyphens(std::string_view name) {
-  std::string text(name);
-  std::ranges::replace(text, '_', '-');
-  return text;
-}
-
 }  // namespace
 
 template <>
@@ -140,10 +135,7 @@ std::span<const EnumName<UseCache>> enum_names() {
   return kUseCaches;
 }
 
-bool is_same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b,
-                            [](char x, char y) { return (x == '_' ? '-' : x) == (y == '_' ? '-' : y); });
-}
+bool is_same_name(std::string_view a, std::string_view b) { return normalized_name(a) == normalized_name(b); }
 
 std::string_view name_of(Framework value) { return written_name(value); }
 std::string_view name_of(Precision value) { return written_name(value); }
@@ -166,7 +158,9 @@ std::string name_of(const Optimizer& optimizer) {
 }
 
 std::optional<Optimizer> optimizer_from_name(std::string_view name) {
-  const std::string text = with_hyphens(name);
+  std::string text = normalized_name(name);
+  if (text == "adamw-torch") text = "adamw";  // as the Trainer of Transformers names torch.optim.AdamW
+  if (text == "adamw-torch-fused") text = "adamw-fused";
   std::string_view short_name = text;
   if (short_name.ends_with(kForeach)) short_name.remove_suffix(kForeach.size());
   for (const auto& entry : kOptimizers) {
@@ -205,7 +199,7 @@ std::string name_of(const Recompute& recompute) {
 }
 
 std::optional<Recompute> recompute_from_name(std::string_view name) {
-  const std::string text = with_hyphens(name);
+  const std::string text = normalized_name(name);
   std::string_view rest = text;
   if (rest == "none") return Recompute{};
   if (rest == "selective") return Recompute{.kind = RecomputeKind::kSelective};

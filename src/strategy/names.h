@@ -1,6 +1,6 @@
 // The names that job files, flags and reports use for the choices of strategy/job.h. A value may have several
 // names; the first is the one that is written. '-' and '_' mean the same, so that both command-line and
-// Python spellings are read.
+// Python spellings are read; so do capital and small letters.
 //
 //   name_of(Precision::kAutocastBFloat16);             // "amp-bf16"
 //   from_name<Precision>("amp_bf16");                  // kAutocastBFloat16
@@ -27,7 +27,7 @@ struct EnumName {
 template <typename Enum>
 std::span<const EnumName<Enum>> enum_names();
 
-bool is_same_name(std::string_view a, std::string_view b);  // '-' equals '_'
+bool is_same_name(std::string_view a, std::string_view b);  // '-' equals '_', 'A' equals 'a'
 
 template <typename Enum>
 std::optional<Enum> from_name(std::string_view name) {

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "importers/hf_config/json_tree.h"
 #include "model/build_architecture.h"
+#include "strategy/field.h"
+#include "strategy/path_match.h"
 
 namespace plimsoll {
 namespace {
@@ -45,6 +48,17 @@ Result<std::string> text_of(const std::filesystem::path& path) {
   return text;
 }
 
+// "vocab_size", "text_config.vocab_size": keys of the configuration and of the objects in it.
+std::vector<std::string> paths_of(const ConfigValue::Object& object) {
+  std::vector<std::string> paths;
+  for (const ConfigMember& m : object) {
+    paths.push_back(m.key);
+    if (const auto* inner = m.value.as<ConfigValue::Object>())
+      for (const ConfigMember& n : *inner) paths.push_back(m.key + "." + n.key);
+  }
+  return paths;
+}
+
 }  // namespace
 
 bool sniff_hf_config(std::string_view text) {
@@ -58,8 +72,15 @@ bool sniff_hf_config(std::string_view text) {
 Result<Architecture> read_hf_config_text(std::string_view text, const std::string& file,
                                          const HfConfigOptions& options) {
   PLIMSOLL_TRY(object, parse_json_object(text, file));
-  PLIMSOLL_CHECK(apply_overrides(object, options.overrides));
-  return build_architecture(object, {.file = file, .name = options.name, .layers = options.layers});
+  std::vector<std::string> keys = paths_of(object);
+  PLIMSOLL_TRY(added, apply_overrides(object, options.overrides));
+  Result<Architecture> built = build_architecture(
+      object, {.file = file, .name = options.name, .layers = options.layers, .added_keys = added});
+  if (built || std::ranges::find(added, built.error().position.key) == added.end()) return built;
+  Error error = std::move(built.error());
+  error.position = {.file = std::string(kOverridesPath), .key = error.position.key};
+  if (error.hint.empty()) error.hint = did_you_mean(error.position.key, keys);
+  return fail(std::move(error));
 }
 
 Result<Architecture> read_hf_config(const std::filesystem::path& path, const HfConfigOptions& options) {

@@ -67,7 +67,7 @@ TEST(HfConfig, NamesUnknownFamiliesAndSupportedOnes) {
   EXPECT_THAT(text,
               HasSubstr("config.json:2:3, key \"model_type\": is \"mamba2\", a family that isn't supported"));
   EXPECT_THAT(text, HasSubstr("bert, bloom, cohere"));
-  EXPECT_THAT(refusal("{\"model_type\": 3}"), HasSubstr("expected: a text"));
+  EXPECT_THAT(refusal("{\"model_type\": 3}"), HasSubstr("expected: a string"));
 }
 
 TEST(HfConfig, NamesTheFamilyThatTheClassBelongsTo) {
@@ -151,6 +151,22 @@ TEST(HfConfig, ReplacesKeys) {
   EXPECT_THAT(layers_with({{"hidden_size", "\"wide\""}}), HasSubstr("key \"hidden_size\""));
   EXPECT_THAT(layers_with({{"hidden_size", "1, \"b\": 2"}}), HasSubstr("isn't JSON"));
   EXPECT_THAT(layers_with({{"hidden_size.of", "1"}}), HasSubstr("hidden_size is no object"));
+}
+
+// Nobody asks for a misspelt key: it must not go as a note. What the file has itself may be replaced by
+// anything.
+TEST(HfConfig, AKeyThatNobodyAsksForCannotBeAdded) {
+  const auto error_of = [](const std::string& key, const std::string& value) -> std::string {
+    const auto a =
+        read_hf_config_text(llama_with("\"some_key\": 4"), "config.json", {.overrides = {{key, value}}});
+    return a ? "none" : a.error().to_text();
+  };
+  EXPECT_THAT(error_of("num_hiden_layers", "2"), HasSubstr("model.overrides, key \"num_hiden_layers\""));
+  EXPECT_THAT(error_of("num_hiden_layers", "2"), HasSubstr("did you mean num_hidden_layers?"));
+  EXPECT_THAT(error_of("num_hiden_layers", "0"), HasSubstr("neither in the configuration"));
+  EXPECT_EQ(error_of("some_key", "5"), "none");
+  EXPECT_EQ(error_of("head_dim", "8"), "none");              // read where it is there
+  EXPECT_EQ(error_of("transformers_version", "5"), "none");  // known to say nothing of shapes
 }
 
 TEST(HfConfig, ReadsFilesAndFolders) {

@@ -24,7 +24,8 @@ Result<ConfigValue> value_of(const std::string& key, const std::string& json) {
                .expected = "a value as config.json would have it"});
 }
 
-Result<void> apply_one(ConfigValue::Object& config, const std::string& key, ConfigValue value) {
+// Whether the key is new.
+Result<bool> apply_one(ConfigValue::Object& config, const std::string& key, ConfigValue value) {
   ConfigValue::Object* object = &config;
   size_t begin = 0;
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
@@ -37,18 +38,22 @@ Result<void> apply_one(ConfigValue::Object& config, const std::string& key, Conf
            .message = fmt::format("{} is no object in the configuration", shown_text(key.substr(0, dot)))});
     begin = dot + 1;
   }
+  const size_t before = object->size();
   member(*object, key.substr(begin)) = std::move(value);
-  return {};
+  return object->size() > before;
 }
 
 }  // namespace
 
-Result<void> apply_overrides(ConfigValue::Object& config, const ConfigOverrides& overrides) {
+Result<std::vector<std::string>> apply_overrides(ConfigValue::Object& config,
+                                                 const ConfigOverrides& overrides) {
+  std::vector<std::string> added;
   for (const auto& [key, json] : overrides) {
     PLIMSOLL_TRY(value, value_of(key, json));
-    PLIMSOLL_CHECK(apply_one(config, key, std::move(value)));
+    PLIMSOLL_TRY(is_new, apply_one(config, key, std::move(value)));
+    if (is_new) added.push_back(key);
   }
-  return {};
+  return added;
 }
 
 }  // namespace plimsoll

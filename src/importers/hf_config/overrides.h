@@ -14,7 +14,9 @@ namespace plimsoll {
 // added.
 using ConfigOverrides = std::vector<std::pair<std::string, std::string>>;
 
-// Errors: a value that isn't JSON, a path through something that isn't an object.
-Result<void> apply_overrides(ConfigValue::Object& config, const ConfigOverrides& overrides);
+// Returns the keys that were not there before. Errors: a value that isn't JSON, a path through something that
+// isn't an object.
+Result<std::vector<std::string>> apply_overrides(ConfigValue::Object& config,
+                                                 const ConfigOverrides& overrides);
 
 }  // namespace plimsoll

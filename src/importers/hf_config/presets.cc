@@ -11,9 +11,27 @@
 namespace plimsoll {
 namespace {
 
-std::string near_names(std::string_view name, const std::vector<std::string>& names) {
-  const std::vector<std::string> near = close_matches(name, names);
-  return near.empty() ? "" : fmt::format("did you mean {}?", fmt::join(near, ", "));
+constexpr size_t kMostNear = 5;
+
+// Of "meta-llama/Llama-3.1-8B" the last part, as presets are written.
+std::string preset_like(std::string_view name) {
+  const size_t slash = name.find_last_of('/');
+  return normalized_name(slash == std::string_view::npos ? name : name.substr(slash + 1));
+}
+
+std::vector<std::string> near_names(std::string_view name, const std::filesystem::path& data) {
+  std::vector<std::string> names;
+  for (const ModelPreset& preset : list_presets(data)) names.push_back(preset.name);
+  const std::string wanted = preset_like(name);
+  if (std::ranges::find(names, wanted) != names.end()) return {wanted};
+  std::vector<std::string> near = close_matches(wanted, names);
+  if (near.size() > kMostNear) near.resize(kMostNear);
+  return near;
+}
+
+std::string near_hint(const std::vector<std::string>& near) {
+  const std::string list = "`plimsoll models` lists the presets";
+  return near.empty() ? list : fmt::format("did you mean {}? {}", fmt::join(near, ", "), list);
 }
 
 }  // namespace
@@ -30,14 +48,12 @@ std::vector<ModelPreset> list_presets(const std::filesystem::path& data) {
 }
 
 Result<ModelPreset> find_preset(std::string_view name, const std::filesystem::path& data) {
-  std::vector<std::string> names;
-  for (const ModelPreset& preset : list_presets(data)) {
-    if (preset.name == name) return preset;
-    names.push_back(preset.name);
-  }
+  const std::string wanted = normalized_name(name);
+  for (const ModelPreset& preset : list_presets(data))
+    if (preset.name == wanted) return preset;
   return fail({.message = fmt::format("no model is called \"{}\"", shown_text(name)),
-               .expected = fmt::format("the path of a config.json, or one of {}", fmt::join(names, ", ")),
-               .hint = near_names(name, names)});
+               .expected = "a preset, the path of a config.json or its folder",
+               .hint = near_hint(near_names(name, data))});
 }
 
 Result<Architecture> read_preset(std::string_view name, const std::filesystem::path& data,
@@ -51,7 +67,15 @@ Result<Architecture> read_preset(std::string_view name, const std::filesystem::p
 Result<Architecture> read_model(const std::string& preset_or_path, const std::filesystem::path& data,
                                 const HfConfigOptions& options) {
   const bool is_path = preset_or_path.find('/') != std::string::npos || preset_or_path.ends_with(".json");
-  return is_path ? read_hf_config(preset_or_path, options) : read_preset(preset_or_path, data, options);
+  if (!is_path) return read_preset(preset_or_path, data, options);
+  Result<Architecture> read = read_hf_config(preset_or_path, options);
+  std::error_code absent;
+  if (read || std::filesystem::exists(preset_or_path, absent)) return read;
+  Error error = std::move(read.error());
+  // A model's name on a hub looks like a path.
+  if (const std::vector<std::string> near = near_names(preset_or_path, data); !near.empty())
+    error.hint = near_hint(near);
+  return fail(std::move(error));
 }
 
 }  // namespace plimsoll
