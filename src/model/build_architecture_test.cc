@@ -69,7 +69,7 @@ TEST(BuildArchitecture, RefusesValuesThatNoModelRunsWith) {
   };
   EXPECT_EQ(error_with("rms_norm_eps", {1e-5}), "");
   EXPECT_THAT(error_with("rms_norm_eps", {std::string("x")}),
-              HasSubstr("\"rms_norm_eps\": is the text \"x\""));
+              HasSubstr("\"rms_norm_eps\": is the string \"x\""));
   EXPECT_THAT(error_with("rms_norm_eps", {int64_t{-1}}), HasSubstr("expected: a number above 0"));
   EXPECT_THAT(error_with("attention_dropout", {int64_t{5}}),
               HasSubstr("expected: a probability from 0 to 1"));

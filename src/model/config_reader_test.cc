@@ -49,7 +49,7 @@ TEST(ConfigReader, NumbersHaveTheirDomain) {
   EXPECT_EQ(problem_of({1e-6}, positive), "");
   EXPECT_EQ(problem_of({int64_t{0}}, positive), "is 0, a number above 0");
   EXPECT_EQ(problem_of({-1e-6}, positive), "is -1e-06, a number above 0");
-  EXPECT_EQ(problem_of({std::string("x")}, positive), "is the text \"x\", a number above 0");
+  EXPECT_EQ(problem_of({std::string("x")}, positive), "is the string \"x\", a number above 0");
   for (const double right : {0.0, 0.1, 1.0}) EXPECT_EQ(problem_of({right}, probability), "");
   EXPECT_EQ(problem_of({int64_t{5}}, probability), "is 5, a probability from 0 to 1");
   EXPECT_EQ(problem_of({-0.5}, probability), "is -0.5, a probability from 0 to 1");
