@@ -101,7 +101,7 @@ std::vector<LiveBlock> blocks_at(const AllocationTrace& trace, const Watch& watc
   std::unordered_map<uint64_t, LiveBlock> live;
   for (const TraceSegment& segment : at_start)
     for (const TraceBlock& block : segment.blocks)
-      if (block.state == BlockState::kAllocated)
+      if (block.state != BlockState::kFree)  // one that waits counts as allocated until its free completes
         live[block.address] = {.address = block.address,
                                .bytes = block.bytes,
                                .requested = block.requested,
@@ -114,7 +114,8 @@ std::vector<LiveBlock> blocks_at(const AllocationTrace& trace, const Watch& watc
                          .bytes = watch.block_bytes_[i],
                          .requested = e.bytes,
                          .stack = e.stack};
-    if (e.action == AllocationAction::kFreeRequested) live.erase(e.address);
+    if (e.action == AllocationAction::kFreeRequested || e.action == AllocationAction::kFreeCompleted)
+      live.erase(e.address);
   }
   std::unordered_map<uint64_t, size_t> freed;  // first after the moment
   for (size_t i = event ? *event + 1 : 0; i < trace.events.size(); ++i)

@@ -175,7 +175,9 @@ std::string what_if_text(const DeviceReplay& d) {
         {w.configuration.empty() ? "PyTorch's default" : w.configuration, to_gib_text(w.peak_reserved),
          fmt::format("{:+.2f} GiB", static_cast<double>((w.peak_reserved - d.analysis.reserved.value).value) /
                                         static_cast<double>(kGiB.value)),
-         w.retries == 0 ? "never" : fmt::format("{} times", w.retries),
+         w.retries == 0   ? "never"
+         : w.retries == 1 ? "once"
+                          : fmt::format("{} times", w.retries),
          w.out_of_memory ? when(*d.trace, w.out_of_memory_at) : "no"});
   return "\nThe same requests under other settings\n" + table.to_text(2);
 }
