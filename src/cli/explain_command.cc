@@ -49,6 +49,8 @@ class ExplainCommand final : public Command {
   }
 
   Result<int> run() override {
+    PLIMSOLL_CHECK(check_outputs_differ(
+        {{.name = "--trace", .path = trace_}, {.name = "--snapshot", .path = snapshot_}}));
     PLIMSOLL_TRY(loaded, load_job(job_));
     PLIMSOLL_TRY(run, run_estimate({.architecture = loaded.architecture,
                                     .job = loaded.job,
@@ -60,7 +62,7 @@ class ExplainCommand final : public Command {
         as_json_
             ? explain_json(run, phase)
             : explain_page(run, phase, {.most_lines = shows_all_ ? SIZE_MAX : ExplainOptions().most_lines});
-    std::fputs(text.c_str(), stdout);
+    print_answer(text, as_json_);
     return kAnswered;
   }
 
