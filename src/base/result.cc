@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace plimsoll {
 
 std::string SourcePosition::to_text() const {
@@ -19,7 +21,7 @@ std::string Error::to_text() const {
   text += message;
   if (!expected.empty()) text += fmt::format("\n  expected: {}", expected);
   if (!hint.empty()) text += fmt::format("\n  hint: {}", hint);
-  return text;
+  return printable(text);
 }
 
 }  // namespace plimsoll

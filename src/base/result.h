@@ -33,7 +33,7 @@ struct Error {
   std::string hint;          // what to do; may be empty
   bool is_internal = false;  // our fault: exit code 1, not 2
 
-  std::string to_text() const;
+  std::string to_text() const;  // printable (base/printable.h)
 };
 
 template <typename T>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/printable.h"
+
 namespace plimsoll {
 namespace {
 
@@ -34,6 +36,7 @@ TextTable::TextTable(std::vector<std::string> header, std::vector<Align> alignme
 void TextTable::add(std::vector<std::string> cells) {
   assert(!cells.empty() && cells.size() <= alignment_.size());
   cells.resize(alignment_.size());
+  for (std::string& cell : cells) cell = printable(cell);
   rows_.push_back(std::move(cells));
 }
 

@@ -1,4 +1,5 @@
-// A table of text for a terminal: columns are as wide as their widest cell, numbers stand right.
+// A table of text for a terminal: columns are as wide as their widest cell, numbers stand right. Cells are
+// made printable (base/printable.h).
 //
 //   TextTable table({"phase", "peak"}, {Align::kLeft, Align::kRight});
 //   table.add({"forward", "12.31 GiB"});

@@ -33,6 +33,9 @@ struct Argument {
   std::variant<bool*, std::optional<std::string>*, std::vector<std::string>*> target;
 };
 
+// A page for a person is made printable, since it quotes files and arguments; JSON goes out as it is.
+void print_answer(const std::string& text, bool is_json);
+
 class Command {
  public:
   virtual ~Command() = default;

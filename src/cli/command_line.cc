@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/printable.h"
 #include "cli/parse_errors.h"
 #include "strategy/field_help.h"
 
@@ -143,6 +144,10 @@ int after_output(int code) {
 }
 
 }  // namespace
+
+void print_answer(const std::string& text, bool is_json) {
+  std::fputs(is_json ? text.c_str() : printable(text).c_str(), stdout);
+}
 
 int run_command_line(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>> commands) {
   keep_standard_streams();

@@ -51,7 +51,7 @@ class EstimateCommand final : public Command {
         find_improvements(request, run, {.tries_all = tries_all_, .threads = thread_count()});
     const std::string text =
         as_json_ ? estimate_json(run.estimate, improvements) : estimate_page(run.estimate, improvements);
-    std::fputs(text.c_str(), stdout);
+    print_answer(text, as_json_);
     const Verdict& verdict = run.estimate.verdict;
     return threshold && std::max(verdict.gpu, verdict.host) >= *threshold ? kVerdictFailed : kAnswered;
   }

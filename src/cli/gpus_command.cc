@@ -74,7 +74,7 @@ class GpusCommand final : public Command {
       gpus = std::move(all);
     }
     const std::string text = as_json_ ? catalog_json(gpus) : gpu_ ? gpu_text(gpus[0]) : catalog_text(gpus);
-    std::fputs(text.c_str(), stdout);
+    print_answer(text, as_json_);
     return kAnswered;
   }
 

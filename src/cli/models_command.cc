@@ -98,7 +98,7 @@ class ModelsCommand final : public Command {
     const std::string text = as_json_ ? list_json(models)
                              : model_ ? model_text(models[0])
                                       : list_text(models);
-    std::fputs(text.c_str(), stdout);
+    print_answer(text, as_json_);
     return kAnswered;
   }
 

@@ -90,7 +90,7 @@ class ReplayCommand final : public Command {
       if (!imperfections.empty()) text += "\nNotes\n";
       for (const TraceImperfection& i : imperfections) text += fmt::format("  {} {}\n", i.count, i.what);
     }
-    std::fputs(text.c_str(), stdout);
+    print_answer(text, as_json_);
   }
 
   static void show_progress(uint64_t bytes) {

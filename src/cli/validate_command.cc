@@ -50,7 +50,7 @@ class ValidateCommand final : public Command {
     const Accuracy accuracy(
         compare_all(rows, threads, [&](size_t done) { show_progress(done, rows.size()); }));
     const std::string text = as_json_ ? accuracy.to_json() : accuracy.to_text(shows_phases_);
-    std::fputs(text.c_str(), stdout);
+    print_answer(text, as_json_);
     return kAnswered;
   }
 

@@ -93,10 +93,7 @@ class Player {
   void alloc(StorageId id, Stream stream) {
     const Storage& storage = p_.storage(id);
     if (is_live_[id.value] || timeline_.oom || storage.bytes.value == 0) return;  // empty tensors own nothing
-    if (storage.tier != Tier::kGpu) {
-      begin_life(id);
-      return alloc_on_host(id);
-    }
+    if (storage.tier != Tier::kGpu) return alloc_on_host(id);
     const Allocation block = heap_.alloc(storage.bytes, static_cast<HeapStream>(stream));
     if (!block) return fail(block.error(), id);
     begin_life(id);
@@ -138,6 +135,7 @@ class Player {
     } else {
       pageable_ += storage.bytes;
     }
+    begin_life(id);
     phase().host_peak = std::max(phase().host_peak, host());
   }
 

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "base/read_file.h"
 #include "strategy/errors.h"
 #include "strategy/field.h"
 #include "strategy/limits.h"
@@ -227,25 +227,6 @@ class JobTableReader {
   std::vector<Error> errors_;
 };
 
-Result<std::string> read_bounded(const std::filesystem::path& path) {
-  std::error_code code;
-  if (std::filesystem::is_directory(path, code))
-    return fail({.position = {.file = path.string()}, .message = "is a folder", .expected = "a job file"});
-  // Opening a pipe may wait for ever.
-  if (std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code))
-    return fail(
-        {.position = {.file = path.string()}, .message = "is no regular file", .expected = "a job file"});
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream)
-    return fail(
-        {.position = {.file = path.string()}, .message = "can't be opened", .expected = "a job file"});
-  std::string text(kMaxJobFileBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) return fail({.position = {.file = path.string()}, .message = "can't be read"});
-  text.resize(static_cast<size_t>(stream.gcount()));
-  return text;
-}
-
 // `KEY = VALUE` as TOML, or with VALUE as a text where it isn't TOML.
 Result<toml::table> parse_assignment(std::string_view key, std::string_view value, const std::string& file) {
   const bool is_line = key.find('\n') == std::string_view::npos && value.find('\n') == std::string_view::npos;
@@ -278,7 +259,7 @@ Result<Job> parse_job(std::string_view text, std::string file) {
 }
 
 Result<Job> read_job_file(const std::filesystem::path& path) {
-  PLIMSOLL_TRY(text, read_bounded(path));
+  PLIMSOLL_TRY(text, read_file(path, {.most_bytes = kMaxJobFileBytes, .expected = "a job file"}));
   return parse_job(text, path.string());
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <utility>
 
 namespace plimsoll {
@@ -73,11 +74,37 @@ class Splitter {
 
 }  // namespace
 
+namespace {
+
+// Spreadsheets put it before UTF-8.
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  return text;
+}
+
+Result<void> check_columns(const std::vector<std::string>& columns, const std::string& file) {
+  const auto refuse = [&](std::string message) {
+    return fail({.position = {.file = file, .line = 1},
+                 .message = std::move(message),
+                 .expected = "a line of column names, each once, with commas between them"});
+  };
+  if (columns.size() == 1 && columns[0].find_first_of(";\t") != std::string::npos)
+    return refuse("the columns have semicolons or tabs between them");
+  std::set<std::string_view> seen;
+  for (const std::string& column : columns)
+    if (!seen.insert(column).second) return refuse(fmt::format("column \"{}\" is there twice", column));
+  return {};
+}
+
+}  // namespace
+
 Result<CsvTable> CsvTable::parse(std::string_view text, const std::string& file) {
-  PLIMSOLL_TRY(rows, Splitter(text).split(file));
+  PLIMSOLL_TRY(rows, Splitter(without_byte_order_mark(text)).split(file));
   if (rows.empty())
     return fail(
         {.position = {.file = file}, .message = "the file is empty", .expected = "a line of column names"});
+  PLIMSOLL_CHECK(check_columns(rows[0].cells, file));
   CsvTable table;
   for (size_t i = 0; i < rows[0].cells.size(); ++i) table.columns_.emplace(rows[0].cells[i], i);
   for (size_t i = 1; i < rows.size(); ++i) {

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
 
+#include "base/read_file.h"
 #include "strategy/names.h"
 #include "validation/csv.h"
 #include "validation/ledger.h"
@@ -18,13 +17,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-Result<std::string> read_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail({.position = {.file = path.string()}, .message = "the file can't be read"});
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+constexpr size_t kMaxTableBytes = size_t{64} << 20;
+constexpr size_t kMaxSpecBytes = size_t{1} << 20;
+constexpr const char* kTable = "a table of measured rows (docs/measured_rows.md)";
 
 std::optional<Optimizer> optimizer_of(const std::string& name) {
   using K = OptimizerKind;
@@ -119,7 +114,7 @@ class RowReader {
   }
 
   void read_spec() {
-    const auto text = read_text(folder_ / cell("spec"));
+    const auto text = read_file(folder_ / cell("spec"), {.most_bytes = kMaxSpecBytes});
     const Json spec = text ? Json::parse(*text, nullptr, false) : Json();
     if (!spec.is_object()) return refuse(fmt::format("spec {} can't be read", cell("spec")));
     out_.sums_in_place = spec.value("acc_emulate", true);
@@ -215,8 +210,10 @@ std::vector<std::string_view> quantity_names() {
 }
 
 Result<std::vector<ReferenceRow>> read_reference_rows(const std::filesystem::path& file) {
-  PLIMSOLL_TRY(text, read_text(file));
+  PLIMSOLL_TRY(text, read_file(file, {.most_bytes = kMaxTableBytes, .expected = kTable}));
   PLIMSOLL_TRY(table, CsvTable::parse(text, file.string()));
+  if (table.rows() == 0)
+    return fail({.position = {.file = file.string()}, .message = "has no rows", .expected = kTable});
   const bool is_reference = table.has_column("phase_peaks") || table.has_column("config_json");
   if (!is_reference) return read_ledger_rows(table, file.string());
   for (const char* column :
@@ -224,7 +221,7 @@ Result<std::vector<ReferenceRow>> read_reference_rows(const std::filesystem::pat
     if (!table.has_column(column))
       return fail({.position = {.file = file.string(), .line = 1},
                    .message = fmt::format("column \"{}\" is missing", column),
-                   .expected = "a table of measured rows (docs/measured_rows.md)"});
+                   .expected = kTable});
   const std::filesystem::path folder = file.parent_path();
   std::vector<ReferenceRow> rows;
   for (size_t i = 0; i < table.rows(); ++i) rows.push_back(RowReader(table, i, folder).read());

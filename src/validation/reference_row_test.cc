@@ -105,5 +105,17 @@ TEST_F(ReferenceTable, AnotherTableIsRefused) {
   EXPECT_THAT(rows.error().message, HasSubstr("column \"phase_peaks\" is missing"));
 }
 
+TEST_F(ReferenceTable, WhatIsNoTableIsRefused) {
+  const auto error_of = [](const std::filesystem::path& file) {
+    const auto rows = read_reference_rows(file);
+    return rows ? "" : rows.error().to_text();
+  };
+  const std::filesystem::path header_only = std::filesystem::path(testing::TempDir()) / "header_only.csv";
+  std::ofstream(header_only) << "id,model,settings,quantity,peaks\n";
+  EXPECT_THAT(error_of(header_only), HasSubstr("has no rows"));
+  EXPECT_THAT(error_of(testing::TempDir()), HasSubstr("is a folder"));
+  EXPECT_THAT(error_of("/dev/zero"), HasSubstr("is no regular file"));
+}
+
 }  // namespace
 }  // namespace plimsoll

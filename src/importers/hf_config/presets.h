@@ -27,7 +27,8 @@ Result<ModelPreset> find_preset(std::string_view name, const std::filesystem::pa
 // Architecture::name is the preset's.
 Result<Architecture> read_preset(std::string_view name, const std::filesystem::path& data,
                                  const HfConfigOptions& options = {});
-// What a user calls a model: with a '/' or ending in ".json" a path (file or folder), otherwise a preset.
+// What a user calls a model: with a '/' or ending in ".json" a path (file or folder), otherwise a preset, or
+// the name of a folder.
 Result<Architecture> read_model(const std::string& preset_or_path, const std::filesystem::path& data,
                                 const HfConfigOptions& options = {});
 

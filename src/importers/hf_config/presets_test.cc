@@ -129,6 +129,7 @@ TEST(Presets, AModelIsAPresetOrAPath) {
   const std::string path = (kData / "models/gpt2.json").string();
   EXPECT_EQ(read_model(path, kData)->name, path);
   EXPECT_THAT(read_model("gpt2.json", kData).error().to_text(), HasSubstr("can't be read"));
+  EXPECT_THAT(read_model(".", kData).error().to_text(), HasSubstr(".: is a folder without a config.json"));
 }
 
 TEST(Presets, TheLargestIsReadInMilliseconds) {
