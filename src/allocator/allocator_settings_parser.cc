@@ -63,6 +63,10 @@ class Parser {
       if (entry.key.text == "large_segment_size_mb") PLIMSOLL_CHECK(read_large_segment_size(entry));
     }
     for (const Entry& entry : entries) PLIMSOLL_CHECK(apply(entry));
+    // The threshold is a part of what the fraction allows: garbage_collect_cached_blocks() runs `if
+    // set_fraction`.
+    if (settings_.garbage_collection_threshold > 0 && !settings_.per_process_memory_fraction)
+      settings_.without_effect.push_back("garbage_collection_threshold without per_process_memory_fraction");
     return std::move(settings_);
   }
 

@@ -79,6 +79,10 @@ TEST(AllocatorSettings, RoundsWithDivisions) {
 TEST(AllocatorSettings, WhatMovesNoByteIsNoted) {
   EXPECT_THAT(must("backend:native,pinned_num_register_threads:8").without_effect,
               ElementsAre("backend:native", "pinned_num_register_threads:8"));
+  EXPECT_THAT(must("garbage_collection_threshold:0.8").without_effect,
+              ElementsAre("garbage_collection_threshold without per_process_memory_fraction"));
+  EXPECT_THAT(must("garbage_collection_threshold:0.8,per_process_memory_fraction:0.5").without_effect,
+              ElementsAre());
 }
 
 TEST(AllocatorSettings, WhatIsNotSimulatedIsRefused) {

@@ -40,7 +40,7 @@ class CompareCommand final : public Command {
     constexpr size_t kFewLines = 20;
     const std::string text =
         as_json_ ? compare_json(a, b) : compare_page(a, b, shows_all_ ? SIZE_MAX : kFewLines);
-    std::fputs(text.c_str(), stdout);
+    print_answer(text, as_json_);
     return kAnswered;
   }
 

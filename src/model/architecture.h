@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/units.h"
 
 namespace plimsoll {
@@ -128,6 +129,8 @@ struct Architecture {
   std::string family;      // model_type: "llama", "gpt2" ...
   std::string class_name;  // "LlamaForCausalLM"
   Task task = Task::kCausalLm;
+
+  std::optional<DType> published_dtype;  // that the configuration names: fp32, bf16 or fp16
 
   int64_t vocab = 0;
   int64_t hidden = 0;

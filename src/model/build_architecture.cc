@@ -1,6 +1,7 @@
 #include "model/build_architecture.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -15,8 +16,6 @@ constexpr std::string_view kHarmlessKeys[] = {"architectures",
                                               "_name_or_path",
                                               "auto_map",
                                               "transformers_version",
-                                              "torch_dtype",
-                                              "dtype",
                                               "initializer_range",
                                               "init_std",
                                               "bos_token_id",
@@ -33,9 +32,6 @@ constexpr std::string_view kHarmlessKeys[] = {"architectures",
                                               "label2id",
                                               "num_labels",
                                               "problem_type",
-                                              "gradient_checkpointing",
-                                              "output_attentions",
-                                              "output_hidden_states",
                                               "return_dict",
                                               "attn_implementation",
                                               "_attn_implementation",
@@ -140,6 +136,45 @@ Result<Choice> choose_family(const ConfigValue::Object& object, const BuildOptio
   return fail(unknown_family(config, *model_type));
 }
 
+// What the model returns then lives as long as its outputs, and isn't played.
+void refuse_kept_tensors(ConfigReader& config) {
+  config.require_flag("output_attentions", false, "every layer's attention weights would stay alive");
+  config.require_flag("output_hidden_states", false, "every layer's hidden states would stay alive");
+}
+
+// Under its newer name or its older one. Empty: none is named, or one that no parameter is trained in.
+std::optional<DType> read_dtype(ConfigReader& config) {
+  const std::optional<std::string> name = config.text({"dtype", "torch_dtype"});
+  const std::optional<DType> dtype = name ? dtype_from_name(*name) : std::nullopt;
+  return dtype && (is_half(*dtype) || dtype == DType::kFloat32) ? dtype : std::nullopt;
+}
+
+// Source: _backward_compatibility_gradient_checkpointing in transformers/modeling_utils.py.
+void note_checkpointing(ConfigReader& config, Architecture& a) {
+  if (config.flag("gradient_checkpointing", false))
+    a.notes.push_back(
+        "gradient_checkpointing is true in the configuration, which is ignored: recompute.mode = full is "
+        "what "
+        "Transformers would do");
+}
+
+// A multimodal configuration's keys around its language part.
+void note_outer_keys(const ConfigValue::Object& object, const Choice& choice, Architecture& a) {
+  if (choice.object == &object) return;
+  ConfigReader outer(object, a.name);
+  outer.ignore("model_type");
+  outer.ignore(choice.prefix.substr(0, choice.prefix.size() - 1).c_str());
+  for (std::string_view key : kHarmlessKeys) outer.ignore(std::string(key).c_str());
+  const std::vector<std::string> unread = outer.unread_keys();
+  if (unread.empty()) return;
+  const size_t shown = std::min(unread.size(), kMostNotedKeys);
+  std::string text =
+      fmt::format("outside {} not read: {}", choice.prefix.substr(0, choice.prefix.size() - 1),
+                  fmt::join(unread.begin(), unread.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < unread.size()) text += fmt::format(" and {} more", unread.size() - shown);
+  a.notes.push_back(std::move(text));
+}
+
 void note_unread(ConfigReader& config, const Family& family, Architecture& a) {
   config.ignore("model_type");
   for (std::string_view key : kHarmlessKeys) config.ignore(std::string(key).c_str());
@@ -214,10 +249,14 @@ Result<Architecture> build_architecture(const ConfigValue::Object& config, const
   a.notes = choice.notes;
   choice.family->read(reader, a);
   a.use_cache = reader.flag("use_cache", true);
+  refuse_kept_tensors(reader);
+  a.published_dtype = read_dtype(reader);
+  note_checkpointing(reader, a);
   for (std::string_view key : kEpsilonKeys) reader.positive(std::string(key).c_str());
   if (const auto problem = reader.problem(choice.family->name)) return fail(*problem);
   note_assumptions(reader, *choice.family, a);
   note_unread(reader, *choice.family, a);
+  note_outer_keys(config, choice, a);
   PLIMSOLL_CHECK(check_added(reader, choice, options));
   PLIMSOLL_CHECK(truncate_layers(a, options));
   choice.family->list_tensors(a);

@@ -60,6 +60,50 @@ TEST(BuildArchitecture, KeepsTheFirstLayersOnly) {
   }
 }
 
+TEST(BuildArchitecture, WhatWouldKeepTensorsAliveIsRefused) {
+  for (const char* key : {"output_attentions", "output_hidden_states"}) {
+    ConfigValue::Object config = small_llama();
+    config.push_back({.key = key, .value = {true}});
+    const auto a = build_architecture(config, {});
+    ASSERT_FALSE(a) << key;
+    EXPECT_EQ(a.error().position.key, key);
+    config.back().value = {false};
+    EXPECT_TRUE(build_architecture(config, {}));
+  }
+}
+
+TEST(BuildArchitecture, CheckpointingOfTheConfigurationIsNoted) {
+  ConfigValue::Object config = small_llama();
+  config.push_back({.key = "gradient_checkpointing", .value = {true}});
+  EXPECT_THAT(build_architecture(config, {})->notes, ElementsAre(HasSubstr("recompute.mode = full")));
+}
+
+TEST(BuildArchitecture, TheDtypeIsWhatTheConfigurationNames) {
+  const auto dtype_with = [](const char* key, const std::string& dtype) {
+    ConfigValue::Object config = small_llama();
+    config.push_back({.key = key, .value = {dtype}});
+    return build_architecture(config, {})->published_dtype;
+  };
+  EXPECT_EQ(build_architecture(small_llama(), {})->published_dtype, std::nullopt);
+  EXPECT_EQ(dtype_with("torch_dtype", "float32"), DType::kFloat32);
+  EXPECT_EQ(dtype_with("dtype", "bfloat16"), DType::kBFloat16);
+  EXPECT_EQ(dtype_with("torch_dtype", "float16"), DType::kFloat16);
+  EXPECT_EQ(dtype_with("torch_dtype", "auto"), std::nullopt);
+}
+
+TEST(BuildArchitecture, RotaryPositionsTurnPairs) {
+  const auto error_with = [](double part) {
+    ConfigValue::Object config = small_llama();  // heads of 16
+    config[0].value = {std::string("phi")};
+    config.push_back({.key = "partial_rotary_factor", .value = {part}});
+    const auto a = build_architecture(config, {});
+    return a ? "" : a.error().to_text();
+  };
+  EXPECT_EQ(error_with(0.5), "");
+  EXPECT_THAT(error_with(0.2), HasSubstr("gives 3 of a head's 16 elements to rotary positions"));
+  EXPECT_THAT(error_with(0.01), HasSubstr("gives 0 of a head's 16 elements"));
+}
+
 TEST(BuildArchitecture, RefusesValuesThatNoModelRunsWith) {
   const auto error_with = [](const std::string& key, ConfigValue value) {
     ConfigValue::Object config = small_llama();

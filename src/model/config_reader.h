@@ -22,7 +22,7 @@ namespace plimsoll {
 // Largest sizes that are believed; beyond them a configuration is refused.
 inline constexpr int64_t kMaxHidden = int64_t{1} << 20;
 inline constexpr int64_t kMaxIntermediate = int64_t{1} << 23;
-inline constexpr int64_t kMaxLayers = 2048;
+inline constexpr int64_t kMaxLayers = 1024;
 inline constexpr int64_t kMaxVocab = int64_t{1} << 24;
 inline constexpr int64_t kMaxHeads = int64_t{1} << 16;
 inline constexpr int64_t kMaxHeadDim = int64_t{1} << 14;

@@ -73,13 +73,22 @@ void decide_engine(const Job& job, ResolvedJob& resolved) {
   root_reshard = job.fsdp2.reshard_after_forward && root_reshard.value_or(false);
 }
 
-void decide_precision(const Job& job, ResolvedJob& resolved) {
+// from_pretrained() of Transformers 5 loads a model in the dtype that its configuration names.
+Precision published_precision(const Architecture& architecture) {
+  if (architecture.published_dtype == DType::kFloat32) return Precision::kFloat32;
+  if (architecture.published_dtype == DType::kFloat16) return Precision::kFloat16;
+  return Precision::kBFloat16;
+}
+
+void decide_precision(const Job& job, const Architecture& architecture, ResolvedJob& resolved) {
   const bool is_sharded = resolved.engine == DataParallelEngine::kFsdp2;
-  resolved.precision = job.precision.value_or(is_sharded ? Precision::kFloat32 : Precision::kBFloat16);
-  if (!job.precision)
-    assume(resolved, "precision", std::string(name_of(resolved.precision)),
-           is_sharded ? "fp32 shards and optimizer states, fsdp2.param_dtype is what is computed in"
-                      : "a model is loaded in the dtype it is published in");
+  resolved.precision =
+      job.precision.value_or(is_sharded ? Precision::kFloat32 : published_precision(architecture));
+  if (job.precision) return;
+  assume(resolved, "precision", std::string(name_of(resolved.precision)),
+         is_sharded ? "fp32 shards and optimizer states, fsdp2.param_dtype is what is computed in"
+         : architecture.published_dtype ? "a model is loaded in the dtype it is published in"
+                                        : "as most models are published; the configuration names no dtype");
 }
 
 void decide_sequence(const Job& job, const Architecture& architecture, ResolvedJob& resolved) {
@@ -207,7 +216,7 @@ ResolvedJob with_defaults(const Job& job, const Architecture& architecture, cons
   decide_nodes(job, gpu, resolved);
   decide_mesh(job, resolved);
   decide_engine(job, resolved);
-  decide_precision(job, resolved);
+  decide_precision(job, architecture, resolved);
   decide_batch(job, architecture, resolved);
   decide_optimizer(job, resolved);
   decide_blocks(job, architecture, resolved);

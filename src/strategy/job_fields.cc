@@ -58,7 +58,7 @@ Fields framework_fields() {
           {.path = "precision",
            .help = "dtype of the parameters; amp-*: fp32 parameters under torch.autocast (amp-fp16 "
                    "with a GradScaler); under fsdp2 the dtype of the shards",
-           .default_text = "bf16; fp32 with fsdp2",
+           .default_text = "the dtype that the configuration names, else bf16; fp32 with fsdp2",
            .reason = "a model is loaded in the dtype it is published in"},
           at(&Job::precision)),
   };

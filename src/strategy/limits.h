@@ -13,7 +13,7 @@ inline constexpr int64_t kMaxMicroBatch = int64_t{1} << 20;              // sequ
 inline constexpr int64_t kMaxAccumulation = int64_t{1} << 20;            // micro-batches
 inline constexpr int64_t kMaxGlobalBatch = int64_t{1} << 40;             // sequences
 inline constexpr int64_t kMaxTokensPerForward = (int64_t{1} << 31) - 1;  // per rank: kernels count in 32 bits
-inline constexpr int64_t kMaxLossChunks = 65536;
+inline constexpr int64_t kMaxLossChunks = 4096;
 inline constexpr double kMaxBucketMebibytes = 1 << 20;
 inline constexpr double kMaxClipNorm = 1e12;
 

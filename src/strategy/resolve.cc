@@ -88,6 +88,14 @@ void note_unused(const Case& c, Notes& notes) {
   }
 }
 
+void note_nodes(const Case& c, Notes& notes) {
+  const std::optional<int64_t>& given = c.job.hardware.gpus_per_node;
+  if (given && *given > c.job.hardware.gpus)
+    notes.push_back(
+        fmt::format("hardware.gpus_per_node {} is more than the {} GPUs of the job: all are in one node",
+                    *given, c.job.hardware.gpus));
+}
+
 void note_sequence(const Case& c, Notes& notes) {
   const int64_t limit = c.architecture.max_position;
   if (c.architecture.position == PositionKind::kLearned || limit == 0 || c.resolved.batch.sequence <= limit)
@@ -165,6 +173,7 @@ void note_allocator(const Case& c, Notes& notes) {
 Notes all_notes(const Case& c) {
   Notes notes;
   note_unused(c, notes);
+  note_nodes(c, notes);
   note_sequence(c, notes);
   note_recompute(c, notes);
   note_padding(c, notes);

@@ -109,7 +109,8 @@ TEST(Resolve, MoreGpusShardOverAll) {
 TEST(Resolve, EveryDefaultIsAssumedWithItsReason) {
   const auto job = resolved({"batch.micro_batch=2", "loop.save=true"});
   const auto texts = assumed(*job);
-  EXPECT_THAT(texts, Contains("precision = bf16 (a model is loaded in the dtype it is published in)"));
+  EXPECT_THAT(texts,
+              Contains("precision = bf16 (as most models are published; the configuration names no dtype)"));
   EXPECT_THAT(texts, Contains("batch.sequence = 4096 (a usual length)"));
   EXPECT_THAT(texts, Contains("optimizer.name = adamw (AdamW with foreach is PyTorch's default on a GPU)"));
   EXPECT_THAT(texts, Contains("loop.clip_max_norm = none (the plain training loop)"));
@@ -198,6 +199,27 @@ TEST(Resolve, OptionsWithoutEffectAreContradictions) {
               ElementsAre(HasSubstr("loop.no_sync has no effect here")));
   EXPECT_THAT(resolved({"ddp.bucket_cap_mb=25"})->notes,
               ElementsAre(HasSubstr("ddp.bucket_cap_mb has no effect")));
+}
+
+TEST(Resolve, AModelIsLoadedInTheDtypeThatItsConfigurationNames) {
+  Architecture a = of_family("llama");
+  EXPECT_EQ(resolved({}, a)->precision, Precision::kBFloat16);
+  for (const auto& [dtype, precision] : {std::pair{DType::kFloat32, Precision::kFloat32},
+                                         {DType::kFloat16, Precision::kFloat16},
+                                         {DType::kBFloat16, Precision::kBFloat16}}) {
+    a.published_dtype = dtype;
+    EXPECT_EQ(resolved({}, a)->precision, precision);
+    EXPECT_EQ(resolved({"precision=amp-bf16"}, a)->precision, Precision::kAutocastBFloat16);
+    EXPECT_EQ(resolved({"hardware.gpus=8"}, a)->precision, Precision::kFloat32);  // of the shards
+  }
+}
+
+TEST(Resolve, ANodeOfMoreGpusThanTheJobHasIsNoted) {
+  const auto job = resolved({"hardware.gpus=2", "hardware.gpus_per_node=8"});
+  EXPECT_EQ(job->mesh.gpus_per_node, 2);
+  EXPECT_THAT(job->notes, Contains(HasSubstr("hardware.gpus_per_node 8 is more than the 2 GPUs")));
+  EXPECT_THAT(resolved({"hardware.gpus=8", "hardware.gpus_per_node=8"})->notes,
+              Not(Contains(HasSubstr("gpus_per_node"))));
 }
 
 TEST(Resolve, AttentionIsTheModelClassesOwn) {

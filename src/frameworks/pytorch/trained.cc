@@ -28,7 +28,8 @@ std::vector<std::string_view> without_gradient(const Architecture& architecture,
 
 // Liger's forward makes the weight's gradient only when the hidden states want one too.
 std::string hint_for(const ResolvedJob& job) {
-  if (job.loss.kind != LossKind::kFusedLinear) return {};
+  if (job.loss.kind != LossKind::kFusedLinear)
+    return job.engine == DataParallelEngine::kDdp ? "ddp.find_unused_parameters=true" : "";
   return "Liger's kernel gives the head's weight a gradient only when the hidden states require one: another "
          "loss.path, or loop.input_require_grads=true";
 }
@@ -48,7 +49,7 @@ Result<void> check_gradients(const Architecture& architecture, const std::vector
   const auto wanted = static_cast<size_t>(std::ranges::count(trainable, true));
   const std::string text = fmt::format("{} of {} trained parameters get no gradient (first {})",
                                        missing.size(), wanted, missing.front());
-  const bool is_ddp = job.engine == DataParallelEngine::kDdp;
+  const bool is_ddp = job.engine == DataParallelEngine::kDdp && !job.ddp.find_unused_parameters;
   if (missing.size() == wanted || is_ddp)
     return fail({.position = {.key = "loop.trainable"},
                  .message = is_ddp ? text + ", and DDP waits for all of them" : text,

@@ -74,6 +74,19 @@ TEST(TrainedParameters, OneThatTheLossDoesNotReadIsANoteAndDdpWaitsForIt) {
   const Result<Program> ddp = build_training(llama, job, {});
   ASSERT_FALSE(ddp);
   EXPECT_THAT(ddp.error().message, HasSubstr("DDP waits for all of them"));
+  job.ddp.find_unused_parameters = true;
+  EXPECT_TRUE(build_training(llama, job, {}));
+}
+
+TEST(TrainedParameters, AStepOfTooManyStatementsIsRefusedBeforeItIsWritten) {
+  ResolvedJob job = job_of(4096);
+  job.loss = {.kind = LossKind::kChunked, .chunks = 4095};
+  job.batch.accumulation = 16;
+  job.loop.hold_outputs = true;  // every micro-batch of both iterations is written
+  const Result<Program> program = build_training(small("llama"), job, {});
+  ASSERT_FALSE(program);
+  EXPECT_THAT(program.error().message, HasSubstr("million statements"));
+  EXPECT_FALSE(program.error().is_internal);
 }
 
 TEST(TrainedParameters, ALossThatDependsOnNoneOfThemHasNoBackward) {

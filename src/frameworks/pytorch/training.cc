@@ -25,6 +25,8 @@ namespace {
 // played.
 constexpr int64_t kMostPlayed = 16;
 constexpr int64_t kFirstPlayed = 4;
+// A bound on time and memory: about 1 KB and 5 us a statement with all that a page tries.
+constexpr size_t kMostStatements = 5'000'000;
 
 class TrainingBuilder {
  public:
@@ -54,9 +56,10 @@ class TrainingBuilder {
     program_.notes = forward_.program.notes;
     PLIMSOLL_CHECK(run("units", forward_.program, [&] { return mark_units(forward_); }));
     constexpr size_t kCompleteToForward = 5;  // a guess of how much larger the complete program gets
+    choose_micro_batches();
+    PLIMSOLL_CHECK(check_size(forward_.program.statements.size() * kCompleteToForward));
     program_.reserve(forward_.program, kCompleteToForward);
     PLIMSOLL_CHECK(run("load", program_, [&] { return load(); }));
-    choose_micro_batches();
     PLIMSOLL_CHECK(repeats() ? repeated_steps() : every_step());
     if (job_.loop.has_evaluation) PLIMSOLL_CHECK(run("evaluation", program_, [&] { return evaluate(); }));
     r_.finish();
@@ -201,6 +204,17 @@ class TrainingBuilder {
     const TensorInfo& info = forward.tensor(t);
     if (!value) value = make(info.layout, info.dtype, Category::kActivation, name);
     return value;
+  }
+
+  // `statements`: of one micro-batch.
+  Result<void> check_size(size_t statements) const {
+    constexpr size_t kMostDifferent = 3;  // that repeated_steps() writes
+    const size_t written = repeats() ? std::min(played_.size(), kMostDifferent) : 2 * played_.size();
+    if (statements * written <= kMostStatements) return {};
+    return fail({.message = fmt::format("the step is a program of about {} million statements",
+                                        statements * written / 1'000'000),
+                 .expected = fmt::format("at most {} million", kMostStatements / 1'000'000),
+                 .hint = "fewer layers, loss.chunks or micro-batches in batch.accumulation"});
   }
 
   void choose_micro_batches() {

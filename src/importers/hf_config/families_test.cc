@@ -164,8 +164,9 @@ TEST(Families, MultimodalWrappersGiveTheirLanguagePart) {
                                      "x");
   ASSERT_TRUE(a) << a.error().to_text();
   EXPECT_EQ(a->family, "gemma3_text");
-  ASSERT_EQ(a->notes.size(), 1U);
+  ASSERT_EQ(a->notes.size(), 2U);
   EXPECT_THAT(a->notes[0], testing::HasSubstr("only its language part"));
+  EXPECT_EQ(a->notes[1], "outside text_config not read: vision_config");
   const auto missing = read_hf_config_text(R"({"model_type": "llama4", "text_config": {}})", "x");
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, testing::HasSubstr("\"text_config.hidden_size\""));

@@ -205,6 +205,13 @@ Result<ConfigValue::Object> parse_json_object(std::string_view text, const std::
          .message = fmt::format("is {} bytes long", with_thousands(static_cast<int64_t>(text.size()))),
          .expected = "a model's configuration, at most 16 MiB"});
   }
+  // The parser takes it for the end of the text.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    const auto [line, column] = LineCounter(text).place_of(zero);
+    return fail({.position = {.file = file, .key = "", .line = line, .column = column},
+                 .message = "has a byte of value 0",
+                 .expected = "a JSON object as text"});
+  }
   TreeBuilder builder(text, file);
   const CountingIterator begin{text.data(), &builder.consumed};
   const CountingIterator end{text.data() + text.size(), &builder.consumed};

@@ -67,9 +67,9 @@ Result<Architecture> read_preset(std::string_view name, const std::filesystem::p
 Result<Architecture> read_model(const std::string& preset_or_path, const std::filesystem::path& data,
                                 const HfConfigOptions& options) {
   std::error_code absent;
-  const bool is_path = preset_or_path.find('/') != std::string::npos || preset_or_path.ends_with(".json") ||
-                       (std::filesystem::is_directory(preset_or_path, absent) &&
-                        !find_preset(preset_or_path, data));
+  const bool is_path =
+      preset_or_path.find('/') != std::string::npos || preset_or_path.ends_with(".json") ||
+      (std::filesystem::is_directory(preset_or_path, absent) && !find_preset(preset_or_path, data));
   if (!is_path) return read_preset(preset_or_path, data, options);
   Result<Architecture> read = read_hf_config(preset_or_path, options);
   if (read || std::filesystem::exists(preset_or_path, absent)) return read;

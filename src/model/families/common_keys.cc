@@ -75,6 +75,22 @@ int64_t read_kv_heads(ConfigReader& config, Architecture& a, int64_t heads) {
   return heads;
 }
 
+// Elements of a head are turned in pairs.
+void check_rotary_dim(ConfigReader& config, const Attention& attention, const RotaryDefaults& defaults) {
+  if (attention.rotary_dim > 0 && attention.rotary_dim % 2 == 0) return;
+  if (attention.rotary_dim == attention.head_dim) {
+    config.contradiction(
+        config.has("head_dim") ? "head_dim" : "num_attention_heads",
+        fmt::format("gives heads of {}, which rotary positions can't split in two", attention.head_dim),
+        "an even head_dim");
+  } else {
+    config.contradiction(defaults.part_key.names.front(),
+                         fmt::format("gives {} of a head's {} elements to rotary positions",
+                                     attention.rotary_dim, attention.head_dim),
+                         "a part that is an even number of elements, at least 2");
+  }
+}
+
 }  // namespace
 
 void read_sizes(ConfigReader& config, Architecture& a, bool is_tied_by_default) {
@@ -132,12 +148,7 @@ void read_rotary(ConfigReader& config, Architecture& a, Attention& attention,
     part = 1;
   }
   attention.rotary_dim = static_cast<int64_t>(static_cast<double>(attention.head_dim) * part);
-  if (attention.rotary_dim == attention.head_dim && attention.head_dim % 2 != 0) {
-    config.contradiction(
-        config.has("head_dim") ? "head_dim" : "num_attention_heads",
-        fmt::format("gives heads of {}, which rotary positions can't split in two", attention.head_dim),
-        "an even head_dim");
-  }
+  check_rotary_dim(config, attention, defaults);
 }
 
 Activation read_activation(ConfigReader& config, const KeyNames& key, Activation by_default) {
