@@ -50,7 +50,8 @@ class OutputFolder : public testing::Test {
     return write_output_file(path, [&](std::ostream& out) { out << text; });
   }
 
-  const fs::path folder_ = fs::path(testing::TempDir()) / "output_file_test";
+  // Tests run side by side.
+  const fs::path folder_ = fs::path(testing::TempDir()) / fmt::format("output_file_test_{}", getpid());
 };
 
 // A file of the name that the unfinished text once had is the user's.
