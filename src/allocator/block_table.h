@@ -12,11 +12,20 @@
 #include <vector>
 
 #include "allocator/heap.h"
+#include "trace/allocation_trace.h"
 
 namespace plimsoll {
 
 inline constexpr uint32_t kNoBlock = std::numeric_limits<uint32_t>::max();
 inline constexpr uint32_t kNoStack = std::numeric_limits<uint32_t>::max();
+
+// Numbers a set of free blocks: each pool (the default one is 0) has one of small and one of large blocks.
+using PoolHalf = uint16_t;
+constexpr PoolHalf pool_half(PoolIndex pool, bool is_small) {
+  return static_cast<PoolHalf>(2 * pool + (is_small ? 0 : 1));
+}
+constexpr PoolIndex pool_of(PoolHalf half) { return half / 2; }
+constexpr bool is_small(PoolHalf half) { return half % 2 == 0; }
 
 struct Block {
   uint64_t address = 0;
@@ -25,7 +34,7 @@ struct Block {
   uint32_t previous = kNoBlock;
   uint32_t next = kNoBlock;
   HeapStream stream = kDefaultStream;
-  bool is_small = false;      // of the small pool
+  PoolHalf half = 0;
   bool is_allocated = false;  // the program holds it
   bool is_mapped = true;      // false: addresses of an expandable segment without memory
   bool is_expandable = false;

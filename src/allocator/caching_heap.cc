@@ -24,14 +24,14 @@ CachingHeap::CachingHeap(CachingHeapOptions options)
   counts_age_ = allowed_ && settings_.garbage_collection_threshold > 0;
   rounds_plainly_ = std::all_of(settings_.roundup_power2_divisions.begin(),
                                 settings_.roundup_power2_divisions.end(), [](uint64_t n) { return n <= 1; });
-  pools_[0].is_small = true;
+  ensure_pool(0);
 }
 
-Allocation CachingHeap::alloc(Bytes size, HeapStream stream) {
+Allocation CachingHeap::alloc_in(PoolIndex pool, Bytes size, HeapStream stream) {
   assert(size.value >= 0 && "a size is never negative");
   if (size.value == 0) return kEmptyBlock;
-  if (!events_.empty()) process_events();
-  const Request request = make_request(static_cast<uint64_t>(size.value), stream);
+  if (!events_.empty() || !freed_in_capture_.empty()) process_events();
+  Request request = make_request(pool, static_cast<uint64_t>(size.value), stream);
   if (request.requested > kLargestRequest) return tl::unexpected(out_of_memory(request));
   uint32_t block = take_free_block(request);
   if (block == kNoBlock) block = grow(request);
@@ -44,49 +44,52 @@ void CachingHeap::free(BlockId id) {
   assert(id.index < blocks_.size() && blocks_[id.index].exists && blocks_[id.index].is_allocated &&
          "the block is not live");
   Block& block = blocks_[id.index];
-  block.is_allocated = false;
-  ++num_frees_;
-  allocated_.remove(block.size);
-  record(AllocationAction::kFreeRequested, block.address, block.requested, block.stream);
-  if (block.is_used_elsewhere) {
-    defer_free(id.index);
-  } else {
+  let_go(block);
+  if (!block.is_used_elsewhere) {
     free_block(id.index);
+  } else if (!diversions_.empty()) {
+    freed_in_capture_.push_back(id.index);
+  } else {
+    defer_free(id.index, events_.take_uses(id.index));
   }
 }
 
-void CachingHeap::record_stream(BlockId id, HeapStream stream) {
-  if (id == kEmptyBlock) return;
-  Block& block = blocks_[id.index];
-  assert(block.is_allocated && "the block is not live");
-  if (stream == block.stream) return;
-  block.is_used_elsewhere = true;
-  events_.add_use(id.index, stream);
+void CachingHeap::let_go(Block& block) {
+  block.is_allocated = false;
+  const bool is_small = plimsoll::is_small(block.half);
+  allocations_.remove(is_small, 1);
+  allocated_.remove(is_small, block.size);
+  if (block.size >= max_split_) oversize_allocations_.remove(false, 1);
+  record(AllocationAction::kFreeRequested, block.address, block.requested, block.stream, block.half);
 }
 
-CachingHeap::Request CachingHeap::make_request(uint64_t size, HeapStream stream) const {
+CachingHeap::Request CachingHeap::make_request(PoolIndex pool, uint64_t size, HeapStream stream) const {
   if (size > kLargestRequest) return {.requested = size, .size = size, .segment = size, .stream = stream};
   const uint64_t rounded = rounds_plainly_ ? round_to_block(size) : settings_.round(size);
   return {.requested = size,
           .size = rounded,
           .segment = segment_size_for(rounded, static_cast<uint64_t>(settings_.large_segment_size.value)),
           .stream = stream,
-          .is_small = rounded <= kSmallLimit};
+          .half = pool_half(pool, rounded <= kSmallLimit),
+          .is_expandable = settings_.expandable_segments && !pools_[pool].options.has_own_allocator};
 }
 
-FreeIndex& CachingHeap::add_index(Pool& pool, HeapStream stream) {
-  if (stream >= pool.by_stream.size()) pool.by_stream.resize(stream + size_t{1});
-  pool.by_stream[stream] = std::make_unique<FreeIndex>();
-  return *pool.by_stream[stream];
+FreeIndex& CachingHeap::add_index(PoolHalf half, HeapStream stream) {
+  std::vector<std::unique_ptr<FreeIndex>>& by_stream = free_[half].by_stream;
+  if (stream >= by_stream.size()) by_stream.resize(stream + size_t{1});
+  by_stream[stream] = std::make_unique<FreeIndex>();
+  return *by_stream[stream];
 }
 
 uint32_t CachingHeap::take_free_block(const Request& request) {
-  Pool& pool = pools_[request.is_small ? 0 : 1];
-  if (counts_age_) ++pool.searches;
-  FreeIndex& index = index_of(pool, request.stream);
+  if (counts_age_) ++free_[request.half].searches;
+  FreeIndex& index = index_of(request.half, request.stream);
   FreeIndex::Position at = index.first_at_least(request.size);
   if (at == FreeIndex::end()) return kNoBlock;
-  if (settings_.expandable_segments) at = best_expandable(index, at);
+  if (!ranges_.empty()) {
+    at = request.is_expandable ? best_expandable(index, at) : first_not_expandable(index, at);
+    if (at == FreeIndex::end()) return kNoBlock;
+  }
   const FreeIndex::Entry entry = index.at(at);
   if (is_too_large_to_share(request, entry.size)) return kNoBlock;
   index.erase(at);
@@ -101,7 +104,8 @@ bool CachingHeap::is_too_large_to_share(const Request& request, uint64_t block_s
 
 bool CachingHeap::should_split(const Block& block, const Request& request) const {
   const uint64_t rest = block.size - request.size;
-  if (block.is_small || settings_.expandable_segments) return rest >= kMinBlock;
+  if (pools_[pool_of(block.half)].options.never_splits) return false;
+  if (is_small(block.half) || request.is_expandable) return rest >= kMinBlock;
   return request.size < max_split_ && rest > kSmallLimit;
 }
 
@@ -118,29 +122,33 @@ BlockId CachingHeap::hand_out(uint32_t index, const Request& request) {
   block.requested = request.requested;
   block.stack = current_stack();
   count_handed_out(block, was_split, splits);
-  record(AllocationAction::kAlloc, block.address, block.requested, block.stream);
+  record(AllocationAction::kAlloc, block.address, block.requested, block.stream, block.half);
   return BlockId{index};
 }
 
 void CachingHeap::count_handed_out(const Block& block, bool was_split, bool is_split_now) {
+  const bool is_small = plimsoll::is_small(block.half);
   if (!block.is_expandable) {
     if (was_split) {
-      inactive_split_.remove(block.size);  // free part of a segment taken, or shrunk by what is taken
+      inactive_split_.remove(is_small, block.size);  // free part of a segment taken, or shrunk by that
+      if (!is_split_now) inactive_splits_.remove(is_small, 1);
     } else if (is_split_now) {
-      inactive_split_.add(blocks_[block.next].size);
+      inactive_split_.add(is_small, blocks_[block.next].size);
+      inactive_splits_.add(is_small, 1);
     }
   }
-  ++num_allocs_;
-  allocated_.add(block.size);
-  active_.add(block.size);
-  requested_.add(block.requested);
+  allocations_.add(is_small, 1);
+  allocated_.add(is_small, block.size);
+  actives_.add(is_small, 1);
+  active_.add(is_small, block.size);
+  requested_.add(is_small, block.requested);
+  if (block.size >= max_split_) oversize_allocations_.add(false, 1);
 }
 
 void CachingHeap::insert_free(uint32_t index) {
   Block& block = blocks_[index];
-  Pool& pool = pool_of(block);
-  block.searches_at_insert = pool.searches;
-  index_of(pool, block.stream).insert({.size = block.size, .address = block.address, .block = index});
+  block.searches_at_insert = free_[block.half].searches;
+  index_of(block).insert({.size = block.size, .address = block.address, .block = index});
 }
 
 void CachingHeap::erase_free(uint32_t index) {
@@ -150,20 +158,22 @@ void CachingHeap::erase_free(uint32_t index) {
 
 void CachingHeap::free_block(uint32_t index) {
   Block& block = blocks_[index];  // merging creates no block, so the reference holds
+  const bool is_small = plimsoll::is_small(block.half);
   const uint64_t size = block.size;
-  record(AllocationAction::kFreeCompleted, block.address, block.requested, block.stream);
+  record(AllocationAction::kFreeCompleted, block.address, block.requested, block.stream, block.half);
   block.stack = kNoStack;
-  const uint64_t merged = merge_with(index, block.previous) + merge_with(index, block.next);
+  const uint64_t before = merge_with(index, block.previous);
+  const uint64_t behind = merge_with(index, block.next);
   insert_free(index);
   if (!block.is_expandable) {
-    if (block.is_split()) {
-      inactive_split_.add(block.size - merged);
-    } else {
-      inactive_split_.remove(merged);
-    }
+    const int64_t is_split = block.is_split() ? 1 : 0;
+    inactive_splits_.change(is_small, is_split - (before > 0 ? 1 : 0) - (behind > 0 ? 1 : 0));
+    inactive_split_.change(
+        is_small, is_split * static_cast<int64_t>(block.size) - static_cast<int64_t>(before + behind));
   }
-  active_.remove(size);
-  requested_.remove(block.requested);
+  actives_.remove(is_small, 1);
+  active_.remove(is_small, size);
+  requested_.remove(is_small, block.requested);
 }
 
 // Takes a free neighbour in; returns its size, 0 when there is none to take.
@@ -180,28 +190,5 @@ uint64_t CachingHeap::merge_with(uint32_t index, uint32_t neighbour) {
   blocks_.absorb(index, neighbour);
   return size;
 }
-
-void CachingHeap::defer_free(uint32_t index) {
-  Block& block = blocks_[index];
-  for (const HeapStream stream : events_.take_uses(index)) {
-    ++block.pending_events;
-    events_.push(stream, clock_ ? clock_->busy_until(stream) : Nanoseconds{0}, index);
-  }
-  block.is_used_elsewhere = false;
-}
-
-void CachingHeap::process_events() {
-  events_.drain(clock_ ? clock_->now() : Nanoseconds{0}, [this](uint32_t block) { event_passed(block); });
-}
-
-void CachingHeap::synchronize_events() {
-  events_.drain_all([this](uint32_t block) { event_passed(block); });
-}
-
-void CachingHeap::event_passed(uint32_t index) {
-  if (--blocks_[index].pending_events == 0) free_block(index);
-}
-
-void CachingHeap::finish() { synchronize_events(); }
 
 }  // namespace plimsoll

@@ -28,6 +28,12 @@ FreeIndex::Position CachingHeap::best_expandable(const FreeIndex& index, FreeInd
   return at;
 }
 
+// Blocks of expandable segments don't serve a request that is not to have one (get_free_block).
+FreeIndex::Position CachingHeap::first_not_expandable(const FreeIndex& index, FreeIndex::Position at) const {
+  while (at != FreeIndex::end() && blocks_[index.at(at).block].is_expandable) at = index.next(at);
+  return at;
+}
+
 uint64_t CachingHeap::size_with_unmapped_tail(uint32_t index) const {
   const Block& block = blocks_[index];
   const bool can_grow = block.next != kNoBlock && !blocks_[block.next].is_mapped;
@@ -53,7 +59,7 @@ uint32_t CachingHeap::grow_expandable(const Request& request) {
 uint32_t CachingHeap::find_expandable(const Request& request) {
   for (const uint32_t unmapped : unmapped_) {
     const Block& block = blocks_[unmapped];
-    if (block.stream != request.stream || block.is_small != request.is_small) continue;
+    if (block.stream != request.stream || block.half != request.half) continue;
     const bool starts_before = block.previous != kNoBlock && blocks_[block.previous].is_free();
     const uint32_t start = starts_before ? block.previous : unmapped;
     if (has_room(start, request.size)) return start;
@@ -70,21 +76,29 @@ bool CachingHeap::has_room(uint32_t index, uint64_t size) const {
   return room >= size;
 }
 
+uint64_t CachingHeap::page_of(PoolHalf half) const {
+  return is_small(half) ? kSmallSegment : static_cast<uint64_t>(settings_.large_segment_size.value);
+}
+
 uint32_t CachingHeap::new_expandable_range(const Request& request) {
-  const uint64_t page =
-      request.is_small ? kSmallSegment : static_cast<uint64_t>(settings_.large_segment_size.value);
+  const uint64_t page = page_of(request.half);
   const std::optional<Bytes> total = device_->total_bytes();
   const uint64_t device = total ? static_cast<uint64_t>(total->value) : 0;
   const uint64_t wanted = total ? device + device / 8 : std::max(kUnlimitedRange, request.size * 2);
   const uint64_t size = (wanted + page - 1) / page * page;
   if (size < request.size) return kNoBlock;
   const std::optional<uint64_t> address = device_->reserve_addresses(size);
-  if (!address) return kNoBlock;
-  ranges_.push_back({.address = *address, .size = size, .page = page});
-  const uint32_t block = blocks_.create({.address = *address,
+  return address ? create_range(request.half, request.stream, *address, size, page) : kNoBlock;
+}
+
+// All of it unmapped.
+uint32_t CachingHeap::create_range(PoolHalf half, HeapStream stream, uint64_t address, uint64_t size,
+                                   uint64_t page) {
+  ranges_.push_back({.address = address, .size = size, .page = page});
+  const uint32_t block = blocks_.create({.address = address,
                                          .size = size,
-                                         .stream = request.stream,
-                                         .is_small = request.is_small,
+                                         .stream = stream,
+                                         .half = half,
                                          .is_mapped = false,
                                          .is_expandable = true});
   insert_unmapped(block);
@@ -112,9 +126,9 @@ bool CachingHeap::map_block(uint32_t index, uint64_t size) {
   merge_with(index, blocks_[index].previous);
   merge_with(index, blocks_[index].next);
   insert_free(index);
-  reserved_.add(mapped);
+  reserved_.add(is_small(blocks_[index].half), mapped);
   ++num_device_alloc_;
-  record(AllocationAction::kSegmentMap, address, mapped, blocks_[index].stream);
+  record(AllocationAction::kSegmentMap, address, mapped, blocks_[index].stream, blocks_[index].half);
   Block& block = blocks_[index];
   if (block.previous == kNoBlock && block.segment_stack == kNoStack) block.segment_stack = current_stack();
   return true;
@@ -137,18 +151,21 @@ void CachingHeap::unmap_block(uint32_t index) {
   merge_with(index, blocks_[index].previous);
   merge_with(index, blocks_[index].next);
   insert_unmapped(index);
-  reserved_.remove(size);
+  reserved_.remove(is_small(blocks_[index].half), size);
   ++num_device_free_;
-  record(AllocationAction::kSegmentUnmap, address, size, blocks_[index].stream);
+  record(AllocationAction::kSegmentUnmap, address, size, blocks_[index].stream, blocks_[index].half);
   device_->unmap(address, size);
 }
 
+// The nearest one: of ranges taken over from a trace only the beginnings are certain.
 const CachingHeap::ExpandableRange& CachingHeap::range_of(const Block& block) const {
-  const auto range = std::find_if(ranges_.begin(), ranges_.end(), [&](const ExpandableRange& r) {
-    return block.address >= r.address && block.address - r.address < r.size;
-  });
-  assert(range != ranges_.end() && "an expandable block lies in a range");
-  return *range;
+  const ExpandableRange* nearest = nullptr;
+  for (const ExpandableRange& range : ranges_) {
+    const bool holds = block.address >= range.address && block.address - range.address < range.size;
+    if (holds && (nearest == nullptr || range.address > nearest->address)) nearest = &range;
+  }
+  assert(nearest != nullptr && "an expandable block lies in a range");
+  return *nearest;
 }
 
 void CachingHeap::drop_range_if_unmapped(uint32_t index) {

@@ -1,4 +1,5 @@
-// The rare path of CachingHeap: no cached block serves a request.
+// The rare path of CachingHeap: no cached block serves a request. Source: malloc, alloc_block,
+// garbage_collect_cached_blocks, release_cached_blocks in c10/cuda/CUDACachingAllocator.cpp.
 #include <algorithm>
 #include <cassert>
 
@@ -6,11 +7,13 @@
 
 namespace plimsoll {
 
-uint32_t CachingHeap::grow(const Request& request) {
+// May turn to another pool, which the request then names.
+uint32_t CachingHeap::grow(Request& request) {
   if (counts_age_) collect_garbage();
   uint32_t block = new_segment(request);
+  if (block == kNoBlock) block = take_from_pools_that_serve(request);
   if (block == kNoBlock && release_oversize(request)) block = new_segment(request);
-  if (block == kNoBlock) {
+  if (block == kNoBlock && diversions_.empty()) {
     release_cached();
     ++num_alloc_retries_;
     block = new_segment(request);
@@ -20,18 +23,36 @@ uint32_t CachingHeap::grow(const Request& request) {
 
 uint32_t CachingHeap::new_segment(const Request& request) {
   if (is_beyond_fraction(request.segment)) return kNoBlock;
-  if (settings_.expandable_segments) return grow_expandable(request);
+  if (request.is_expandable) return grow_expandable(request);
   const std::optional<uint64_t> address = device_->allocate(request.segment);
-  if (!address) return kNoBlock;
-  reserved_.add(request.segment);
-  ++num_segments_;
+  return address ? create_segment(request.half, request.stream, *address, request.segment) : kNoBlock;
+}
+
+// The block isn't in the free index yet.
+uint32_t CachingHeap::create_segment(PoolHalf half, HeapStream stream, uint64_t address, uint64_t size) {
+  reserved_.add(is_small(half), size);
+  segments_.add(is_small(half), 1);
+  if (size >= max_split_) oversize_segments_.add(false, 1);
   ++num_device_alloc_;
-  record(AllocationAction::kSegmentAlloc, *address, request.segment, request.stream);
-  return blocks_.create({.address = *address,
-                         .size = request.segment,
-                         .stream = request.stream,
-                         .is_small = request.is_small,
-                         .segment_stack = current_stack()});
+  record(AllocationAction::kSegmentAlloc, address, size, stream, half);
+  return blocks_.create(
+      {.address = address, .size = size, .stream = stream, .half = half, .segment_stack = current_stack()});
+}
+
+// Cached blocks of pools with use_on_oom. Source: try_mempool_fallback.
+uint32_t CachingHeap::take_from_pools_that_serve(Request& request) {
+  if (pool_of(request.half) != 0) return kNoBlock;
+  for (PoolIndex pool = 1; pool < pools_.size(); ++pool) {
+    if (!pools_[pool].options.serves_when_full || pools_[pool].users == 0) continue;
+    Request there = request;
+    there.half = pool_half(pool, is_small(request.half));
+    there.is_expandable = false;
+    const uint32_t block = take_free_block(there);
+    if (block == kNoBlock) continue;
+    request = there;
+    return block;
+  }
+  return kNoBlock;
 }
 
 bool CachingHeap::is_beyond_fraction(uint64_t segment) const {
@@ -42,7 +63,7 @@ OutOfMemory CachingHeap::out_of_memory(const Request& request) {
   ++num_ooms_;
   const std::optional<Bytes> free = device_->free_bytes();
   record(AllocationAction::kOutOfMemory, static_cast<uint64_t>(free.value_or(kUnlimitedDevice).value),
-         request.size, request.stream);
+         request.size, request.stream, request.half);
   return {.requested = Bytes{static_cast<int64_t>(request.requested)},
           .segment_wanted = Bytes{static_cast<int64_t>(request.segment)},
           .allocated = allocated_.level().current,
@@ -57,12 +78,12 @@ void CachingHeap::collect_garbage() {
       static_cast<uint64_t>(settings_.garbage_collection_threshold * static_cast<double>(*allowed_));
   if (reserved_.current() <= threshold) return;
   const uint64_t target = reserved_.current() - threshold;
-  Pool& pool = pools_[1];
-  const auto age_of = [&](uint32_t block) { return pool.searches - blocks_[block].searches_at_insert; };
+  const FreeBlocks& large = free_[pool_half(0, false)];
+  const auto age_of = [&](uint32_t block) { return large.searches - blocks_[block].searches_at_insert; };
 
   std::vector<uint32_t> whole;
   int64_t total_age = 0;
-  for (const auto& index : pool.by_stream) {
+  for (const auto& index : large.by_stream) {
     if (!index) continue;
     for (const FreeIndex::Entry& entry : index->entries()) {
       if (blocks_[entry.block].is_split() || blocks_[entry.block].is_expandable) continue;
@@ -90,20 +111,21 @@ void CachingHeap::collect_garbage() {
   }
 }
 
-// With max_split set: gives back the smallest cached block that is large enough, or else the largest ones
-// until their sum is. False if that can't be enough.
+// With max_split set: gives back the smallest cached block that is large enough, or else the largest of the
+// smaller ones until their sum is. False if that can't be enough. Source: release_available_cached_blocks.
 bool CachingHeap::release_oversize(const Request& request) {
   if (!settings_.max_split_size) return false;
   const uint64_t wanted = std::max(request.size, max_split_);
-  FreeIndex& index = index_of(pools_[request.is_small ? 0 : 1], request.stream);
+  FreeIndex& index = index_of(request.half, request.stream);
   const FreeIndex::Position enough = index.first_at_least(wanted);
   if (enough != FreeIndex::end() && !blocks_[index.at(enough).block].is_expandable) {
     release_segment(index.at(enough).block);
     return true;
   }
-  const std::vector<FreeIndex::Entry> entries = index.entries();
+  std::vector<FreeIndex::Entry> smaller = index.entries();
+  std::erase_if(smaller, [&](const FreeIndex::Entry& entry) { return entry.size >= wanted; });
   uint64_t released = 0;
-  for (auto entry = entries.rbegin(); entry != entries.rend() && released < wanted; ++entry) {
+  for (auto entry = smaller.rbegin(); entry != smaller.rend() && released < wanted; ++entry) {
     if (entry->size < max_split_) break;
     if (blocks_[entry->block].is_expandable) continue;
     released += entry->size;
@@ -112,17 +134,24 @@ bool CachingHeap::release_oversize(const Request& request) {
   return released >= wanted;
 }
 
+// Private pools with users keep what they have, and all but those without keep it during a capture.
 void CachingHeap::release_cached() {
-  synchronize_events();
-  release_whole_segments(pools_[1]);
-  release_whole_segments(pools_[0]);
+  if (diversions_.empty()) {
+    ++num_sync_all_streams_;
+    synchronize_events();
+    release_whole_segments(pool_half(0, false));
+    release_whole_segments(pool_half(0, true));
+  }
+  for (PoolIndex pool = 1; pool < pools_.size(); ++pool) {
+    if (pools_[pool].users > 0) continue;
+    release_whole_segments(pool_half(pool, true));
+    release_whole_segments(pool_half(pool, false));
+  }
 }
 
-void CachingHeap::empty_cache() { release_cached(); }
-
-void CachingHeap::release_whole_segments(Pool& pool) {
+void CachingHeap::release_whole_segments(PoolHalf half) {
   std::vector<uint32_t> to_unmap;
-  for (const auto& index : pool.by_stream) {
+  for (const auto& index : free_[half].by_stream) {
     if (!index) continue;
     for (const FreeIndex::Entry& entry : index->entries()) {
       if (blocks_[entry.block].is_expandable) {
@@ -142,12 +171,14 @@ void CachingHeap::release_whole_segments(Pool& pool) {
 void CachingHeap::release_segment(uint32_t index) {
   const Block block = blocks_[index];
   assert(!block.is_split() && !block.is_expandable && "only a whole segment goes back");
+  const bool is_small = plimsoll::is_small(block.half);
   ++num_device_free_;
-  --num_segments_;
-  record(AllocationAction::kSegmentFree, block.address, block.size, block.stream);
+  segments_.remove(is_small, 1);
+  if (block.size >= max_split_) oversize_segments_.remove(false, 1);
+  record(AllocationAction::kSegmentFree, block.address, block.size, block.stream, block.half);
   erase_free(index);
   blocks_.destroy(index);
-  reserved_.remove(block.size);
+  reserved_.remove(is_small, block.size);
   device_->release(block.address, block.size);
 }
 

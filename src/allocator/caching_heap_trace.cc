@@ -25,17 +25,39 @@ HeapStats CachingHeap::stats() const {
           .active = active_.level(),
           .reserved = reserved_.level(),
           .inactive_split = inactive_split_.level(),
-          .num_allocs = num_allocs_,
-          .num_frees = num_frees_,
+          .num_allocs = static_cast<int64_t>(allocations_.added()),
+          .num_frees = static_cast<int64_t>(allocations_.added() - allocations_.current()),
           .num_device_alloc = num_device_alloc_,
           .num_device_free = num_device_free_,
           .num_alloc_retries = num_alloc_retries_,
           .num_ooms = num_ooms_,
-          .segments = num_segments_};
+          .segments = static_cast<int64_t>(segments_.current())};
+}
+
+MemoryStats CachingHeap::memory_stats() const {
+  return {.allocation = allocations_.stats(),
+          .segment = segments_.stats(),
+          .active = actives_.stats(),
+          .inactive_split = inactive_splits_.stats(),
+          .allocated_bytes = allocated_.stats(),
+          .reserved_bytes = reserved_.stats(),
+          .active_bytes = active_.stats(),
+          .inactive_split_bytes = inactive_split_.stats(),
+          .requested_bytes = requested_.stats(),
+          .oversize_allocations = oversize_allocations_.stats().all,
+          .oversize_segments = oversize_segments_.stats().all,
+          .num_alloc_retries = num_alloc_retries_,
+          .num_ooms = num_ooms_,
+          .num_sync_all_streams = num_sync_all_streams_,
+          .num_device_alloc = num_device_alloc_,
+          .num_device_free = num_device_free_,
+          .max_split_size = settings_.max_split_size ? settings_.max_split_size->value : -1};
 }
 
 void CachingHeap::reset_peaks() {
-  for (LevelCounter* counter : {&requested_, &allocated_, &active_, &reserved_, &inactive_split_}) {
+  for (PoolCounter* counter :
+       {&allocations_, &actives_, &inactive_splits_, &segments_, &requested_, &allocated_, &active_,
+        &reserved_, &inactive_split_, &oversize_allocations_, &oversize_segments_}) {
     counter->reset_peak();
   }
 }
@@ -70,7 +92,8 @@ std::vector<TraceSegment> CachingHeap::segments() const {
 TraceSegment CachingHeap::segment_from(uint32_t head) const {
   TraceSegment segment{.address = blocks_[head].address,
                        .stream = blocks_[head].stream,
-                       .is_large = !blocks_[head].is_small,
+                       .pool = pool_of(blocks_[head].half),
+                       .is_large = !is_small(blocks_[head].half),
                        .is_expandable = blocks_[head].is_expandable,
                        .stack = stack_id(blocks_[head].segment_stack)};
   for (uint32_t at = head; at != kNoBlock && blocks_[at].is_mapped; at = blocks_[at].next) {
@@ -83,35 +106,6 @@ TraceSegment CachingHeap::segment_from(uint32_t head) const {
                               .stack = stack_id(block.stack)});
   }
   return segment;
-}
-
-std::vector<BlockId> CachingHeap::adopt(const TraceSegment& segment, HeapStream stream) {
-  assert(!segment.is_expandable && "expandable segments can't be taken over");
-  reserved_.add(static_cast<uint64_t>(segment.bytes.value));
-  ++num_segments_;
-  std::vector<BlockId> live;
-  uint32_t previous = kNoBlock;
-  for (const TraceBlock& block : segment.blocks) {
-    const uint32_t index = blocks_.create({.address = block.address,
-                                           .size = static_cast<uint64_t>(block.bytes.value),
-                                           .requested = static_cast<uint64_t>(block.requested.value),
-                                           .previous = previous,
-                                           .stream = stream,
-                                           .is_small = !segment.is_large,
-                                           .is_allocated = block.state != BlockState::kFree});
-    if (previous != kNoBlock) blocks_[previous].next = index;
-    previous = index;
-    if (block.state == BlockState::kFree) {
-      insert_free(index);
-      if (segment.blocks.size() > 1) inactive_split_.add(blocks_[index].size);
-    } else {
-      allocated_.add(blocks_[index].size);
-      active_.add(blocks_[index].size);
-      requested_.add(blocks_[index].requested);
-      live.push_back(BlockId{index});
-    }
-  }
-  return live;
 }
 
 }  // namespace plimsoll

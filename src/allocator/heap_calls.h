@@ -12,15 +12,18 @@
 namespace plimsoll {
 
 struct HeapCall {
-  enum Kind { kAlloc, kFree, kRecordStream, kEmptyCache } kind = kAlloc;
+  // kPool turns a private pool's use on or off; kRetire leaves it without users.
+  enum Kind { kAlloc, kFree, kRecordStream, kEmptyCache, kPool, kRetire } kind = kAlloc;
   int64_t size = 0;
   int which = 0;  // of the live blocks
   HeapStream stream = 0;
+  PoolIndex pool = 1;
 };
 
 inline void showValue(const HeapCall& call, std::ostream& os) {
-  static constexpr const char* kNames[] = {"alloc", "free", "record_stream", "empty_cache"};
-  os << kNames[call.kind] << "(" << call.size << " B, #" << call.which << ", stream " << call.stream << ")";
+  static constexpr const char* kNames[] = {"alloc", "free", "record_stream", "empty_cache", "pool", "retire"};
+  os << kNames[call.kind] << "(" << call.size << " B, #" << call.which << ", stream " << call.stream
+     << ", pool " << call.pool << ")";
 }
 
 inline rc::Gen<int64_t> any_size() {
@@ -32,15 +35,30 @@ inline rc::Gen<int64_t> any_size() {
                                           {2, whole_mib}});
 }
 
+inline constexpr PoolIndex kPrivatePools = 2;
+
+inline std::vector<HeapCall> any_calls_of(const rc::Gen<HeapCall::Kind>& kind, int most = 300) {
+  const auto call = rc::gen::build<HeapCall>(
+      rc::gen::set(&HeapCall::kind, kind), rc::gen::set(&HeapCall::size, any_size()),
+      rc::gen::set(&HeapCall::which, rc::gen::inRange(0, 1 << 20)),
+      rc::gen::set(&HeapCall::stream, rc::gen::inRange<HeapStream>(0, 3)),
+      rc::gen::set(&HeapCall::pool, rc::gen::inRange<PoolIndex>(1, kPrivatePools + 1)));
+  return *rc::gen::resize(most, rc::gen::container<std::vector<HeapCall>>(call));
+}
 inline std::vector<HeapCall> any_calls() {
   using Kind = HeapCall::Kind;
-  const auto kind = rc::gen::weightedElement<Kind>(
-      {{50, Kind::kAlloc}, {40, Kind::kFree}, {8, Kind::kRecordStream}, {1, Kind::kEmptyCache}});
-  const auto call =
-      rc::gen::build<HeapCall>(rc::gen::set(&HeapCall::kind, kind), rc::gen::set(&HeapCall::size, any_size()),
-                               rc::gen::set(&HeapCall::which, rc::gen::inRange(0, 1 << 20)),
-                               rc::gen::set(&HeapCall::stream, rc::gen::inRange<HeapStream>(0, 3)));
-  return *rc::gen::resize(300, rc::gen::container<std::vector<HeapCall>>(call));
+  return any_calls_of(rc::gen::weightedElement<Kind>(
+      {{50, Kind::kAlloc}, {40, Kind::kFree}, {8, Kind::kRecordStream}, {1, Kind::kEmptyCache}}));
+}
+inline std::vector<HeapCall> any_calls_with_pools(int most = 300) {
+  using Kind = HeapCall::Kind;
+  return any_calls_of(rc::gen::weightedElement<Kind>({{100, Kind::kAlloc},
+                                                      {85, Kind::kFree},
+                                                      {16, Kind::kRecordStream},
+                                                      {2, Kind::kEmptyCache},
+                                                      {6, Kind::kPool},
+                                                      {1, Kind::kRetire}}),
+                      most);
 }
 
 inline AllocatorSettings any_settings() {
@@ -71,10 +89,30 @@ class SlowStreams final : public StreamClock {
   mutable int64_t looks_ = 0;
 };
 
+// Which private pools are in use: as a program would have it, a pool is begun once and released once.
+struct PoolUse {
+  bool is_begun[kPrivatePools + 1] = {};
+  bool is_retired[kPrivatePools + 1] = {};
+};
+
+template <typename AnyHeap>
+void use_pool(const HeapCall& call, AnyHeap& heap, PoolUse& use) {
+  if (use.is_retired[call.pool]) return;
+  if (call.kind == HeapCall::kRetire && !use.is_begun[call.pool]) {
+    heap.release_pool(call.pool);
+    use.is_retired[call.pool] = true;
+  } else if (call.kind == HeapCall::kPool) {
+    const auto only = call.which % 2 == 0 ? std::optional<HeapStream>() : std::optional(call.stream);
+    use.is_begun[call.pool] ? heap.end_pool(call.pool) : heap.begin_pool(call.pool, only);
+    use.is_begun[call.pool] = !use.is_begun[call.pool];
+  }
+}
+
 // Makes the calls; after(heap) is called after each.
 template <typename After>
 void make_calls(const std::vector<HeapCall>& calls, CachingHeap& heap, std::vector<BlockId>& live,
                 After after) {
+  PoolUse use;
   for (const HeapCall& call : calls) {
     const size_t which = live.empty() ? 0 : static_cast<size_t>(call.which) % live.size();
     if (call.kind == HeapCall::kAlloc) {
@@ -82,6 +120,8 @@ void make_calls(const std::vector<HeapCall>& calls, CachingHeap& heap, std::vect
       if (block) live.push_back(*block);
     } else if (call.kind == HeapCall::kEmptyCache) {
       heap.empty_cache();
+    } else if (call.kind == HeapCall::kPool || call.kind == HeapCall::kRetire) {
+      use_pool(call, heap, use);
     } else if (!live.empty() && call.kind == HeapCall::kRecordStream) {
       heap.record_stream(live[which], call.stream);
     } else if (!live.empty()) {

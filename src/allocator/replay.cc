@@ -3,236 +3,277 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <unordered_map>
 
-#include "allocator/caching_heap.h"
-#include "allocator/device_memory.h"
-#include "trace/trace_state.h"
+#include "allocator/recorded_device.h"
+#include "allocator/recorded_ranges.h"
+#include "allocator/rounding.h"
 
 namespace plimsoll {
 namespace {
 
-constexpr size_t kMostStreams = 1000;  // PyTorch has 32 in a pool; more is no real trace
+using Kind = ReplayOp::Kind;
 
-// Gives a segment the recorded address if one of its size was recorded for this moment, or else one far away.
-class RecordedDevice final : public DeviceMemory {
- public:
-  std::optional<uint64_t> allocate(uint64_t size) override {
-    const auto match = std::find_if(expected_.begin(), expected_.end(), [&](const AllocationEvent& event) {
-      return static_cast<uint64_t>(event.bytes.value) == size;
-    });
-    if (match == expected_.end()) {
-      ++extra_;
-      return elsewhere_.allocate(size);
-    }
-    const uint64_t address = match->address;
-    expected_.erase(match);
-    ++matched_;
-    return address;
-  }
-  void release(uint64_t, uint64_t) override {}
-  std::optional<uint64_t> reserve_addresses(uint64_t size) override {
-    return elsewhere_.reserve_addresses(size);
-  }
-  bool map(uint64_t address, uint64_t size) override { return elsewhere_.map(address, size); }
-  void unmap(uint64_t address, uint64_t size) override { elsewhere_.unmap(address, size); }
-  std::optional<Bytes> free_bytes() const override { return std::nullopt; }
-  std::optional<Bytes> total_bytes() const override { return std::nullopt; }
+constexpr size_t kMostListed = 100;             // divergences
+constexpr int64_t kMostSynchronised = 100'000;  // beyond that many surprises the settings are others
 
-  void expect(const AllocationEvent& segment) { expected_.push_back(segment); }
-  void forget_expected() { expected_.clear(); }
-  int64_t matched() const { return matched_; }
-  int64_t extra() const { return extra_; }
-
- private:
-  SimulatedDevice elsewhere_;
-  std::vector<AllocationEvent> expected_;
-  int64_t matched_ = 0, extra_ = 0;
-};
-
-// A clock by which foreign streams are done with a block when the trace says so: each free gets its own
-// moment.
-class RecordedClock final : public StreamClock {
- public:
-  Nanoseconds now() const override { return Nanoseconds{now_}; }
-  Nanoseconds busy_until(HeapStream) const override { return Nanoseconds{done_at_}; }
-  void set_now(int64_t event) { now_ = event; }
-  void set_done_at(int64_t event) { done_at_ = event; }
-
- private:
-  int64_t now_ = 0, done_at_ = 0;
-};
+// What a replay may follow differently: the trace says when memory was short.
+AllocatorSettings without_limits(AllocatorSettings settings) {
+  settings.per_process_memory_fraction.reset();
+  settings.garbage_collection_threshold = 0;
+  return settings;
+}
 
 class Replay {
  public:
-  Replay(const AllocationTrace& trace, const AllocatorSettings& settings, ReplayObserver* observer)
-      : trace_(trace),
+  Replay(const ReplayScript& script, const AllocatorSettings& settings, ReplayObserver* observer)
+      : script_(script),
         observer_(observer),
-        heap_({.settings = settings, .device = &device_, .clock = &clock_}) {}
+        ranges_(find_recorded_ranges(script)),
+        device_(ranges_.size_of_new),
+        heap_({.settings = without_limits(settings), .device = &device_}),
+        settings_(settings) {}
 
   ReplayResult run() {
-    find_completions();
-    for (const TraceSegment& segment : segments_at_start(trace_)) adopt(segment);
+    blocks_.assign(script_.slots, kEmptyBlock);
+    for (size_t pool = 1; pool < script_.pools.size(); ++pool) heap_.open_pool(script_.pools[pool]);
+    adopt_start();
     if (observer_) observer_->before_events(heap_);
-    for (size_t event = 0; event < trace_.events.size(); ++event) {
-      play(event);
-      if (observer_) observer_->after_event(event, heap_);
+    for (const ReplayOp& op : script_.ops) {
+      if (observer_) tell_observer(op.event);
+      play(op);
     }
-    clock_.set_now(static_cast<int64_t>(trace_.events.size()));
-    result_.same_segments = device_.matched();
-    result_.extra_segments = device_.extra();
-    result_.stats = heap_.stats();
-    result_.segments_at_end = heap_.segments();
-    for (TraceSegment& segment : result_.segments_at_end) segment.stream = recorded_streams_[segment.stream];
-    return std::move(result_);
+    if (observer_) tell_observer(script_.events);
+    settle_expected();
+    return finish();
   }
 
  private:
-  static constexpr size_t kNever = std::numeric_limits<int64_t>::max();
+  ReplayResult finish() {
+    result_.same_segments = device_.matched();
+    result_.unknown_frees = script_.unknown_frees;
+    result_.stats = heap_.stats();
+    result_.segments_at_end = heap_.segments();
+    for (TraceSegment& segment : result_.segments_at_end) segment.stream = script_.streams[segment.stream];
+    return std::move(result_);
+  }
 
-  // For each free_requested the event at which it is completed.
-  void find_completions() {
-    std::unordered_map<uint64_t, size_t> requested;  // by address
-    completed_at_.resize(trace_.events.size());
-    for (size_t at = 0; at < trace_.events.size(); ++at) {
-      const AllocationEvent& event = trace_.events[at];
-      completed_at_[at] = kNever;
-      if (event.action == AllocationAction::kFreeRequested) requested[event.address] = at;
-      if (event.action != AllocationAction::kFreeCompleted) continue;
-      if (const auto request = requested.find(event.address); request != requested.end()) {
-        completed_at_[request->second] = at;
-        requested.erase(request);
+  void tell_observer(size_t before) {
+    for (; told_ < before; ++told_) observer_->after_event(told_, heap_);
+  }
+
+  void adopt_start() {
+    for (const TraceSegment& segment : script_.at_start.segments)
+      if (!segment.is_expandable)
+        take_over({&segment}, heap_.adopt(segment, script_.stream_of(segment.stream)));
+    for (const RecordedRange& range : ranges_.at_start) {
+      const HeapStream stream = script_.stream_of(range.segments.front()->stream);
+      take_over(range.segments, heap_.adopt_range(range.address, range.size, range.segments, stream));
+    }
+  }
+
+  void take_over(const std::vector<const TraceSegment*>& segments, const std::vector<BlockId>& blocks) {
+    auto id = blocks.begin();
+    for (const TraceSegment* segment : segments) {
+      auto slot =
+          script_.start_slots[static_cast<size_t>(segment - script_.at_start.segments.data())].begin();
+      for (const TraceBlock& block : segment->blocks) {
+        if (block.state == BlockState::kFree) continue;
+        if (observer_) observer_->on_block(std::nullopt, block.address, block.bytes);
+        note_tail(block.address, *id);
+        blocks_[*slot++] = block.state == BlockState::kPendingFree ? as_block(heap_.begin_free(*id)) : *id;
+        ++id;
       }
     }
   }
 
-  void adopt(const TraceSegment& segment) {
-    const std::vector<BlockId> blocks = heap_.adopt(segment, stream_of(segment.stream));
-    size_t next = 0;
-    for (const TraceBlock& block : segment.blocks) {
-      if (block.state == BlockState::kFree) continue;
-      if (block.state == BlockState::kPendingFree) waiting_at_start_.insert(block.address);
-      if (observer_) observer_->on_block(std::nullopt, block.address, block.bytes);
-      live_[block.address] = blocks[next++];
-    }
-  }
-
-  void play(size_t at) {
-    const AllocationEvent& event = trace_.events[at];
-    clock_.set_now(static_cast<int64_t>(at));
-    if (event.action != AllocationAction::kSegmentFree) is_releasing_ = false;
-    switch (event.action) {
-      case AllocationAction::kAlloc:
-        return alloc(at);
-      case AllocationAction::kFreeRequested:
-        return free(at);
-      case AllocationAction::kFreeCompleted:
-        return complete(event.address);
-      case AllocationAction::kSegmentAlloc:
+  void play(const ReplayOp& op) {
+    switch (op.kind) {
+      case Kind::kAlloc:
+        return alloc(op);
+      case Kind::kFree:
+        forget_tail(blocks_[op.slot]);
+        return heap_.free(blocks_[op.slot]);
+      case Kind::kBeginFree:
+        if (blocks_[op.slot] != kEmptyBlock) blocks_[op.slot] = as_block(heap_.begin_free(blocks_[op.slot]));
+        return;
+      case Kind::kEndFree:
+        if (blocks_[op.slot] != kEmptyBlock) heap_.end_free({.index = blocks_[op.slot].index});
+        return;
+      case Kind::kSegmentAlloc:
+      case Kind::kSegmentMap:
         ++result_.segments;
-        return device_.expect(event);
-      case AllocationAction::kSegmentFree:
-        if (!is_releasing_) heap_.empty_cache();
-        is_releasing_ = true;
-        return;
-      default:
-        return;
+        return device_.expect(op);
+      case Kind::kSegmentFree:
+      case Kind::kSegmentUnmap:
+        settle_expected();
+        has_given_back_ = true;
+        return give_back(op);
+      case Kind::kOutOfMemory:
+        return settle_expected();
     }
   }
+  // While a block waits for other streams its slot holds the hold on it.
+  static BlockId as_block(HeldBlock held) { return BlockId{held.index}; }
 
-  void alloc(size_t at) {
-    const AllocationEvent& event = trace_.events[at];
+  void alloc(const ReplayOp& op) {
     ++result_.allocations;
-    const Allocation block = heap_.alloc(event.bytes, stream_of(event.stream));
-    device_.forget_expected();
-    if (!block) return;
-    const uint64_t address = heap_.block_address(*block);
-    if (address == event.address)
+    const CachingHeap::Choice choice = choose(op);
+    BlockId block = kEmptyBlock;
+    if (choice.block) {
       ++result_.same_address;
-    else if (!result_.first_divergence)
-      result_.first_divergence = Divergence{.event = at, .recorded = event.address, .replayed = address};
-    if (observer_) observer_->on_block(at, event.address, heap_.block_size(*block));
-    live_[event.address] = *block;
-  }
-
-  void free(size_t at) {
-    const auto block = live_.find(trace_.events[at].address);
-    if (block == live_.end()) {
-      ++result_.unknown_frees;
-      return;
+      block = *choice.block;
+      if (!device_.expected().empty()) force_expected();
+    } else {
+      note_divergence(op, choice);
+      block = alloc_as_recorded(op);
     }
-    if (completed_at_[at] != at + 1) {
-      heap_.record_stream(block->second, kForeignStream);
-      clock_.set_done_at(static_cast<int64_t>(completed_at_[at]));
+    blocks_[op.slot] = block;
+    if (observer_) observer_->on_block(op.event, op.address, heap_.block_size(block));
+  }
+
+  // An allocation for which memory was given back had searched the cached blocks before that, and then takes
+  // what the device gives, or what an expandable segment has. Whether it was this allocation that gave back,
+  // or an empty_cache() before it, shows only in the memory it got.
+  CachingHeap::Choice choose(const ReplayOp& op) {
+    const ReplayPlace& place = script_.places[op.place];
+    const Bytes bytes{static_cast<int64_t>(op.bytes)};
+    const bool may_have_searched = std::exchange(has_given_back_, false);
+    const bool has_searched = may_have_searched && !device_.expected().empty();
+    CachingHeap::Choice choice = heap_.alloc_if_at(place.pool, bytes, place.stream, op.address, has_searched);
+    if (choice.block || has_searched || !may_have_searched) return choice;
+    const CachingHeap::Choice after_search =
+        heap_.alloc_if_at(place.pool, bytes, place.stream, op.address, true);
+    return after_search.block ? after_search : choice;
+  }
+
+  BlockId alloc_as_recorded(const ReplayOp& op) {
+    const ReplayPlace& place = script_.places[op.place];
+    const Bytes bytes{static_cast<int64_t>(op.bytes)};
+    force_expected();
+    if (++num_divergences_ <= kMostSynchronised) {
+      if (const auto block = heap_.alloc_at(place.pool, bytes, place.stream, op.address)) return *block;
     }
-    heap_.free(block->second);
-    live_.erase(block);
+    device_.set_generous(true);
+    const Allocation block = heap_.alloc_in(place.pool, bytes, place.stream);
+    device_.set_generous(false);
+    return block.value_or(kEmptyBlock);
   }
 
-  // Only of a block that was freed before the trace; the others' moments are known to the clock.
-  void complete(uint64_t address) {
-    const auto block = live_.find(address);
-    if (waiting_at_start_.erase(address) == 0 || block == live_.end()) return;
-    heap_.free(block->second);
-    live_.erase(block);
+  // ---- memory
+
+  // The heap gets what the trace says at the request it is for, before something is given back in between.
+  void settle_expected() {
+    if (device_.expected().empty()) return;
+    const uint32_t asker = device_.expected().front().slot;
+    if (asker != kNoOp) {
+      const ReplayOp& op = script_.ops[asker];
+      const ReplayPlace& place = script_.places[op.place];
+      heap_.grow_for(place.pool, Bytes{static_cast<int64_t>(op.bytes)}, place.stream);
+    }
+    force_expected();
   }
 
-  HeapStream stream_of(uint64_t stream) {
-    const auto [place, is_new] = streams_.try_emplace(stream, static_cast<HeapStream>(streams_.size()));
-    if (is_new) recorded_streams_.push_back(stream);
-    return place->second;
+  // What the heap didn't ask for is there all the same.
+  void force_expected() {
+    device_.set_generous(true);
+    for (const ReplayOp& op : device_.take_expected()) {
+      const ReplayPlace& place = script_.places[op.place];
+      const bool is_small = op.slot == kNoOp || script_.ops[op.slot].bytes <= kSmallLimit;
+      if (op.kind == Kind::kSegmentAlloc)
+        heap_.add_segment(place.pool, place.stream, op.address, op.bytes);
+      else
+        heap_.map_at(place.pool, is_small, place.stream, op.address, op.bytes);
+    }
+    device_.set_generous(false);
   }
 
-  static constexpr HeapStream kForeignStream = std::numeric_limits<HeapStream>::max();
+  void give_back(const ReplayOp& op) {
+    const ReplayPlace& place = script_.places[op.place];
+    if (op.kind == Kind::kSegmentFree)
+      heap_.release_at(place.pool, place.stream, op.address, op.bytes);
+    else
+      heap_.unmap_at(place.pool, place.stream, op.address, op.bytes);
+  }
 
-  const AllocationTrace& trace_;
+  // ---- what the trace can't show
+
+  void note_tail(uint64_t address, BlockId block) {
+    const std::vector<UnknownTail>& unknown = script_.at_start.unknown_tails;
+    const auto tail = std::ranges::lower_bound(unknown, address, {}, &UnknownTail::address);
+    if (tail != unknown.end() && tail->address == address) tails_.push_back({.tail = *tail, .block = block});
+  }
+  void forget_tail(BlockId block) {
+    if (tails_.empty()) return;
+    std::erase_if(tails_, [&](const LiveTail& live) { return live.block == block; });
+  }
+
+  void note_divergence(const ReplayOp& op, const CachingHeap::Choice& choice) {
+    if (!choice.own_address) ++result_.extra_segments;
+    Divergence divergence{
+        .event = op.event, .recorded = op.address, .replayed = choice.own_address.value_or(0)};
+    if (choice.own_address) divergence.reason = explain_by_tail(op, choice);
+    if (divergence.reason.empty() && result_.allocations == 1 && is_first_call(op))
+      divergence.reason =
+          "the trace begins within this allocation: memory got or given back before isn't shown";
+    if (!divergence.reason.empty()) ++result_.explained;
+    if (!result_.first_divergence) result_.first_divergence = divergence;
+    if (result_.divergences.size() < kMostListed) result_.divergences.push_back(std::move(divergence));
+  }
+
+  static bool is_of_malloc(const ReplayOp& op) {
+    return op.kind != Kind::kAlloc && op.kind != Kind::kFree && op.kind != Kind::kBeginFree;
+  }
+  // Nothing but what malloc() does itself comes before.
+  bool is_first_call(const ReplayOp& op) const { return std::all_of(script_.ops.data(), &op, is_of_malloc); }
+
+  // The heap chose the free bytes behind a block with an unknown tail, and they were too few. Then the tail
+  // has at least the bytes that were missing.
+  std::string explain_by_tail(const ReplayOp& op, const CachingHeap::Choice& choice) {
+    for (LiveTail& live : tails_) {
+      const uint64_t end =
+          heap_.block_address(live.block) + static_cast<uint64_t>(heap_.block_size(live.block).value);
+      if (end != *choice.own_address) continue;
+      const uint64_t missing = choice.own_bytes - settings_.round(op.bytes) + kMinBlock;
+      if (missing > static_cast<uint64_t>(live.tail.largest_tail.value) || !heap_.extend(live.block, missing))
+        continue;
+      live.tail.largest_tail -= Bytes{static_cast<int64_t>(missing)};
+      return fmt::format(
+          "the block at {:#x} is from before the trace and larger than its request, which the trace can't "
+          "show: at least {} B of it are unsplit tail",
+          live.tail.address, missing);
+    }
+    return {};
+  }
+
+  struct LiveTail {
+    UnknownTail tail;
+    BlockId block;
+  };
+
+  const ReplayScript& script_;
   ReplayObserver* observer_;
+  RecordedRanges ranges_;
   RecordedDevice device_;
-  RecordedClock clock_;
   CachingHeap heap_;
-  std::map<uint64_t, HeapStream> streams_;      // as recorded to dense numbers
-  std::vector<uint64_t> recorded_streams_;      // and back
-  std::unordered_map<uint64_t, BlockId> live_;  // by recorded address
-  std::set<uint64_t> waiting_at_start_;         // addresses
-  std::vector<size_t> completed_at_;
-  bool is_releasing_ = false;
+  const AllocatorSettings& settings_;
+  std::vector<BlockId> blocks_;  // by slot
+  std::vector<LiveTail> tails_;
+  int64_t num_divergences_ = 0;
+  bool has_given_back_ = false;  // since the last allocation
+  size_t told_ = 0;
   ReplayResult result_;
 };
 
-bool has_expandable_segments(const AllocationTrace& trace) {
-  return std::any_of(trace.segments.begin(), trace.segments.end(),
-                     [](const TraceSegment& segment) { return segment.is_expandable; }) ||
-         std::any_of(trace.events.begin(), trace.events.end(), [](const AllocationEvent& event) {
-           return event.action == AllocationAction::kSegmentMap ||
-                  event.action == AllocationAction::kSegmentUnmap;
-         });
-}
-
-size_t count_streams(const AllocationTrace& trace) {
-  std::set<uint64_t> streams;
-  for (const AllocationEvent& event : trace.events) streams.insert(event.stream);
-  for (const TraceSegment& segment : trace.segments) streams.insert(segment.stream);
-  return streams.size();
-}
-
 }  // namespace
+
+ReplayResult replay(const ReplayScript& script, const AllocatorSettings& settings, ReplayObserver* observer) {
+  return Replay(script, settings, observer).run();
+}
 
 Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSettings& settings,
                             ReplayObserver* observer) {
-  if (has_expandable_segments(trace)) {
-    return fail({.message = "the trace has expandable segments, which can't be replayed yet",
-                 .expected = "a trace recorded without expandable_segments:True"});
-  }
-  if (const size_t streams = count_streams(trace); streams > kMostStreams) {
-    return fail({.message = fmt::format("the trace has {} streams", streams),
-                 .expected = fmt::format("at most {}", kMostStreams)});
-  }
-  return Replay(trace, settings, observer).run();
+  PLIMSOLL_TRY(script, ReplayScript::compile(trace, settings));
+  return replay(script, settings, observer);
 }
 
 }  // namespace plimsoll

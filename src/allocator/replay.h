@@ -1,16 +1,15 @@
-// Plays a recorded trace through CachingHeap: how well the heap predicts what the allocator did, and, with
-// other settings, what it would have done.
+// Plays a recorded trace through CachingHeap: how well the heap predicts what the allocator did.
 //
-// The heap starts with the segments and blocks that were there when the trace began, makes the trace's
-// allocations and frees in order, and is given the recorded address where it asks for a segment just when the
-// allocator did. A run of segments given back is an empty_cache(). Blocks that wait for another stream wait
-// as long as recorded.
+// The heap starts with the segments and blocks that were there when the trace began, and makes the trace's
+// allocations and frees in order. Where it needs memory just when the allocator got some, it is given the
+// recorded address; a place in an expandable segment it has to find itself. Memory that the trace gives back
+// is given back; blocks that wait for another stream wait as long as recorded. Where heap and allocator go
+// different ways, the block is put where it was recorded, so that one surprise doesn't bring others.
 //
 //   const Result<ReplayResult> result = replay(trace, AllocatorSettings{});
 //   result->same_address;  // of result->allocations
 //
-// Does not model: where the recorded memory ran out (the heap has no limit here, but gives back when the
-// trace does).
+// Does not model: when memory ran out and what was given back then; the trace says it.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +20,20 @@
 #include "allocator/allocator_settings.h"
 #include "allocator/caching_heap.h"
 #include "allocator/heap.h"
+#include "allocator/replay_script.h"
 #include "base/result.h"
 #include "trace/allocation_trace.h"
 
 namespace plimsoll {
 
-// Where the heap and the recorded allocator first went different ways.
+// Where the heap and the recorded allocator went different ways.
 struct Divergence {
   size_t event = 0;       // an alloc
   uint64_t recorded = 0;  // address
-  uint64_t replayed = 0;
-  std::string reason;  // what of the trace can't be known, when that explains it
+  uint64_t replayed = 0;  // 0: the heap found no free block and would have asked for memory
+  std::string reason;     // what of the trace can't be known, when that explains it
+
+  friend bool operator==(const Divergence&, const Divergence&) = default;
 };
 
 // Hears of the replay as it goes.
@@ -48,17 +50,21 @@ class ReplayObserver {
 struct ReplayResult {
   int64_t allocations = 0;
   int64_t same_address = 0;    // as recorded
-  int64_t segments = 0;        // recorded segment_alloc
-  int64_t same_segments = 0;   // predicted at the same moment with the same size
-  int64_t extra_segments = 0;  // asked for where the allocator didn't
+  int64_t segments = 0;        // recorded segment_alloc and segment_map
+  int64_t same_segments = 0;   // predicted at the same moment, of the same size; pages at the same address
+  int64_t extra_segments = 0;  // needed where the allocator got none
   int64_t unknown_frees = 0;   // of blocks that the heap doesn't have
+  int64_t explained = 0;       // divergences that have a reason
   HeapStats stats;             // from the trace's start
   std::optional<Divergence> first_divergence;
+  std::vector<Divergence> divergences;  // the first hundred
   std::vector<TraceSegment> segments_at_end;
 };
 
-// A trace with expandable segments is refused.
 Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSettings& settings,
                             ReplayObserver* observer = nullptr);
+// The same of a trace that was compiled with these settings.
+ReplayResult replay(const ReplayScript& script, const AllocatorSettings& settings,
+                    ReplayObserver* observer = nullptr);
 
 }  // namespace plimsoll

@@ -21,10 +21,12 @@ class StreamEvents {
  public:
   bool empty() const { return pending_ == 0; }
 
-  // Tells that `stream` uses the block. Repetitions count once.
-  void add_use(uint32_t block, HeapStream stream);
+  // Tells that `stream` uses the block, in a graph's capture or not. Repetitions count once.
+  void add_use(uint32_t block, HeapStream stream, bool is_in_capture = false);
   // The streams told of, which are forgotten: the block is being freed.
   std::vector<HeapStream> take_uses(uint32_t block);
+  // The same without those that were told of in a capture, whose work is known to be done after it.
+  std::vector<HeapStream> take_uses_before_capture(uint32_t block);
 
   void push(HeapStream stream, Nanoseconds passes_at, uint32_t block);
 
@@ -57,7 +59,14 @@ class StreamEvents {
     }
   }
 
-  std::map<uint32_t, std::vector<HeapStream>> uses_;  // by block that is still held
+  struct Use {
+    HeapStream stream = kDefaultStream;
+    bool is_in_capture = false;
+  };
+
+  std::vector<HeapStream> take_uses(uint32_t block, bool takes_captured);
+
+  std::map<uint32_t, std::vector<Use>> uses_;  // by block that is still held
   std::map<HeapStream, std::deque<Event>> queues_;
   size_t pending_ = 0;
 };

@@ -140,18 +140,18 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   analysis.events = trace.events.size();
   analysis.allocated_replayed_backwards = replayed_backwards(trace, analysis.at_dump.allocated);
   Watch watch(trace);
-  PLIMSOLL_TRY(played, replay(trace, settings, &watch));
-  analysis.replay = std::move(played);
+  PLIMSOLL_TRY(script, ReplayScript::compile(trace, settings));
+  analysis.replay = replay(script, settings, &watch);
   analysis.allocated = watch.allocated_;
   analysis.active = watch.active_;
   analysis.reserved = watch.reserved_;
-  analysis.at_peak = blocks_at(trace, watch, segments_at_start(trace), analysis.allocated.event);
+  analysis.at_peak = blocks_at(trace, watch, script.at_start.segments, analysis.allocated.event);
   analysis.curve = std::move(watch.curve_);
   SegmentsAt at_peak(analysis.allocated.event);
   PLIMSOLL_CHECK(replay(trace, settings, &at_peak));
   analysis.fragmentation = fragmentation_of(at_peak.segments_);
   for (const std::string& configuration : options.what_if) {
-    PLIMSOLL_TRY(answer, play_under(trace, configuration, options.capacity));
+    PLIMSOLL_TRY(answer, play_under(script, configuration, options.capacity));
     analysis.what_if.push_back(std::move(answer));
   }
   return analysis;

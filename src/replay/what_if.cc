@@ -1,37 +1,28 @@
 #include "replay/what_if.h"
 
-#include <algorithm>
-#include <limits>
-#include <unordered_map>
-
 #include "allocator/caching_heap.h"
 #include "allocator/device_memory.h"
-#include "trace/trace_state.h"
 
 namespace plimsoll {
 namespace {
 
-// Foreign streams are done with a block when the trace says so.
-class EventClock final : public StreamClock {
- public:
-  Nanoseconds now() const override { return Nanoseconds{now_}; }
-  Nanoseconds busy_until(HeapStream) const override { return Nanoseconds{done_at_}; }
-  int64_t now_ = 0, done_at_ = 0;
-};
+using Kind = ReplayOp::Kind;
 
-constexpr HeapStream kForeignStream = std::numeric_limits<HeapStream>::max();
+bool gives_back(const ReplayOp& op) {
+  return op.kind == Kind::kSegmentFree || op.kind == Kind::kSegmentUnmap;
+}
 
 class Play {
  public:
-  Play(const AllocationTrace& trace, const AllocatorSettings& settings, std::optional<Bytes> capacity)
-      : trace_(trace),
-        device_(capacity),
-        heap_({.settings = settings, .device = &device_, .clock = &clock_}) {}
+  Play(const ReplayScript& script, const AllocatorSettings& settings, std::optional<Bytes> capacity)
+      : script_(script), device_(capacity), heap_({.settings = settings, .device = &device_}) {}
 
   void run(WhatIf& answer) {
+    blocks_.assign(script_.slots, kEmptyBlock);
+    for (size_t pool = 1; pool < script_.pools.size(); ++pool) heap_.open_pool(script_.pools[pool]);
+    is_released_.resize(script_.pools.size());
     place_earlier_blocks(answer);
-    find_completions();
-    for (size_t at = 0; at < trace_.events.size() && !answer.out_of_memory; ++at) play(at, answer);
+    for (size_t at = 0; at < script_.ops.size() && !answer.out_of_memory; ++at) play(at, answer);
     const HeapStats stats = heap_.stats();
     answer.peak_reserved = stats.reserved.peak;
     answer.peak_allocated = stats.allocated.peak;
@@ -40,77 +31,82 @@ class Play {
 
  private:
   void place_earlier_blocks(WhatIf& answer) {
-    for (const TraceSegment& segment : segments_at_start(trace_))
-      for (const TraceBlock& block : segment.blocks)
-        if (block.state != BlockState::kFree && !answer.out_of_memory)
-          allocate(block.address, block.requested.value > 0 ? block.requested : block.bytes, segment.stream,
-                   std::nullopt, answer);
+    for (size_t i = 0; i < script_.at_start.segments.size(); ++i) {
+      const TraceSegment& segment = script_.at_start.segments[i];
+      const ReplayPlace place{.stream = script_.stream_of(segment.stream),
+                              .pool = segment.pool < script_.pools.size() ? segment.pool : PoolIndex{0}};
+      auto slot = script_.start_slots[i].begin();
+      for (const TraceBlock& block : segment.blocks) {
+        if (block.state == BlockState::kFree || answer.out_of_memory) continue;
+        allocate(*slot, block.requested.value > 0 ? block.requested : block.bytes, place, std::nullopt,
+                 answer);
+        if (block.state == BlockState::kPendingFree) begin_free(*slot);
+        ++slot;
+      }
+    }
   }
 
-  void allocate(uint64_t address, Bytes bytes, uint64_t stream, std::optional<size_t> event, WhatIf& answer) {
-    const Allocation block = heap_.alloc(bytes, stream_of(stream));
-    if (block) {
-      live_[address] = *block;
-      return;
-    }
+  void allocate(uint32_t slot, Bytes bytes, ReplayPlace place, std::optional<size_t> event, WhatIf& answer) {
+    const Allocation block = heap_.alloc_in(place.pool, bytes, place.stream);
+    blocks_[slot] = block.value_or(kEmptyBlock);
+    if (block) return;
     answer.out_of_memory = block.error();
     answer.out_of_memory_at = event;
   }
 
-  void find_completions() {
-    std::unordered_map<uint64_t, size_t> requested;
-    completed_at_.assign(trace_.events.size(), std::numeric_limits<int64_t>::max());
-    for (size_t at = 0; at < trace_.events.size(); ++at) {
-      const AllocationEvent& event = trace_.events[at];
-      if (event.action == AllocationAction::kFreeRequested) requested[event.address] = at;
-      if (event.action != AllocationAction::kFreeCompleted) continue;
-      const auto request = requested.find(event.address);
-      if (request == requested.end()) continue;
-      completed_at_[request->second] = static_cast<int64_t>(at);
-      requested.erase(request);
-    }
-  }
-
   void play(size_t at, WhatIf& answer) {
-    const AllocationEvent& event = trace_.events[at];
-    clock_.now_ = static_cast<int64_t>(at);
-    if (event.action == AllocationAction::kAlloc)
-      return allocate(event.address, event.bytes, event.stream, at, answer);
-    if (event.action == AllocationAction::kSegmentFree) {  // a run of them is one empty_cache()
-      if (at == 0 || trace_.events[at - 1].action != AllocationAction::kSegmentFree) heap_.empty_cache();
-      return;
+    const ReplayOp& op = script_.ops[at];
+    switch (op.kind) {
+      case Kind::kAlloc:
+        return allocate(op.slot, Bytes{static_cast<int64_t>(op.bytes)}, script_.places[op.place], op.event,
+                        answer);
+      case Kind::kFree:
+        return heap_.free(blocks_[op.slot]);
+      case Kind::kBeginFree:
+        return begin_free(op.slot);
+      case Kind::kEndFree:
+        if (blocks_[op.slot] != kEmptyBlock) heap_.end_free({.index = blocks_[op.slot].index});
+        return;
+      case Kind::kSegmentFree:
+      case Kind::kSegmentUnmap:
+        if (at == 0 || !gives_back(script_.ops[at - 1])) empty_cache(at);
+        return;
+      case Kind::kSegmentAlloc:
+      case Kind::kSegmentMap:
+      case Kind::kOutOfMemory:
+        return;
     }
-    if (event.action != AllocationAction::kFreeRequested) return;
-    const auto block = live_.find(event.address);
-    if (block == live_.end()) return;
-    if (completed_at_[at] != static_cast<int64_t>(at) + 1) {
-      heap_.record_stream(block->second, kForeignStream);
-      clock_.done_at_ = completed_at_[at];
-    }
-    heap_.free(block->second);
-    live_.erase(block);
   }
 
-  HeapStream stream_of(uint64_t stream) {
-    return streams_.try_emplace(stream, static_cast<HeapStream>(streams_.size())).first->second;
+  // While a block waits for other streams its slot holds the hold on it.
+  void begin_free(uint32_t slot) {
+    if (blocks_[slot] != kEmptyBlock) blocks_[slot] = BlockId{heap_.begin_free(blocks_[slot]).index};
   }
 
-  const AllocationTrace& trace_;
+  void empty_cache(size_t at) {
+    for (; at < script_.ops.size() && gives_back(script_.ops[at]); ++at) {
+      const PoolIndex pool = script_.places[script_.ops[at].place].pool;
+      if (pool == 0 || is_released_[pool]) continue;
+      heap_.release_pool(pool);
+      is_released_[pool] = true;
+    }
+    heap_.empty_cache();
+  }
+
+  const ReplayScript& script_;
   SimulatedDevice device_;
-  EventClock clock_;
   CachingHeap heap_;
-  std::unordered_map<uint64_t, HeapStream> streams_;
-  std::unordered_map<uint64_t, BlockId> live_;  // by recorded address
-  std::vector<int64_t> completed_at_;
+  std::vector<BlockId> blocks_;    // by slot
+  std::vector<bool> is_released_;  // by pool
 };
 
 }  // namespace
 
-Result<WhatIf> play_under(const AllocationTrace& trace, const std::string& configuration,
+Result<WhatIf> play_under(const ReplayScript& script, const std::string& configuration,
                           std::optional<Bytes> capacity) {
   PLIMSOLL_TRY(settings, parse_allocator_settings(configuration, "--alloc-conf"));
   WhatIf answer{.configuration = configuration, .capacity = capacity};
-  Play(trace, settings, capacity).run(answer);
+  Play(script, settings, capacity).run(answer);
   return answer;
 }
 

@@ -144,8 +144,9 @@ class AllocationRecorder {
   void set_time(std::optional<Nanoseconds> time) { time_ = time; }
   std::optional<StackId> stack() const { return stack_; }
 
-  void record(AllocationAction action, uint64_t address, Bytes bytes, uint64_t stream) {
+  void record(AllocationAction action, uint64_t address, Bytes bytes, uint64_t stream, PoolIndex pool = 0) {
     trace_->events.push_back({.action = action,
+                              .pool = pool,
                               .address = address,
                               .bytes = bytes,
                               .stream = stream,
