@@ -8,6 +8,8 @@
 
 #include "allocator/caching_heap.h"
 #include "allocator/lower_bound_heap.h"
+#include "allocator/replay.h"
+#include "replay/what_if.h"
 #include "training_step_events.h"
 
 namespace plimsoll {
@@ -69,6 +71,53 @@ void BM_CachingRecorded(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_CachingRecorded)->Arg(126)->Unit(benchmark::kMillisecond);
+
+// The trace of twenty such steps, as a snapshot has it: three events for a block that comes and goes.
+AllocationTrace recorded_steps(const AllocatorSettings& settings) {
+  const TrainingStepEvents events = training_step_events({.layers = 126});
+  std::vector<BlockId> blocks(events.tensors);
+  AllocationTrace trace;
+  AllocationRecorder recorder(trace);
+  CachingHeap heap({.settings = settings, .recorder = &recorder});
+  play(events.load, heap, blocks);
+  for (int step = 0; step < 20; ++step) play(events.step, heap, blocks);
+  trace.segments = heap.segments();
+  return trace;
+}
+
+void count_events(benchmark::State& state, const AllocationTrace& trace) {
+  const auto count = static_cast<double>(trace.events.size());
+  state.counters["events"] = count;
+  state.counters["events_per_s"] = benchmark::Counter(count, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void BM_ReplayScript(benchmark::State& state) {
+  const AllocatorSettings settings{.expandable_segments = state.range(0) != 0};
+  const AllocationTrace trace = recorded_steps(settings);
+  const ReplayScript script = *ReplayScript::compile(trace, settings);
+  for (auto _ : state) {
+    const ReplayResult result = replay(script, settings);
+    if (result.same_address != result.allocations) state.SkipWithError("other addresses than recorded");
+  }
+  count_events(state, trace);
+}
+BENCHMARK(BM_ReplayScript)->Arg(0)->Arg(1)->ArgName("expandable")->Unit(benchmark::kMillisecond);
+
+void BM_CompileScript(benchmark::State& state) {
+  const AllocationTrace trace = recorded_steps({});
+  for (auto _ : state) benchmark::DoNotOptimize(ReplayScript::compile(trace, {})->ops.size());
+  count_events(state, trace);
+}
+BENCHMARK(BM_CompileScript)->Unit(benchmark::kMillisecond);
+
+void BM_WhatIf(benchmark::State& state) {
+  const AllocationTrace trace = recorded_steps({});
+  const ReplayScript script = *ReplayScript::compile(trace, {});
+  for (auto _ : state)
+    benchmark::DoNotOptimize(play_under(script, "expandable_segments:True", std::nullopt)->peak_reserved);
+  count_events(state, trace);
+}
+BENCHMARK(BM_WhatIf)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plimsoll

@@ -8,7 +8,6 @@
 #include "allocator/caching_heap.h"
 #include "allocator/heap_calls.h"
 #include "allocator/lower_bound_heap.h"
-#include "allocator/plain_caching_model.h"
 
 namespace plimsoll {
 namespace {
@@ -110,35 +109,6 @@ RC_GTEST_PROP(CachingHeapLaw, SameCallsSameEvents, ()) {
   }
   RC_ASSERT(traces[0].events == traces[1].events);
   RC_ASSERT(traces[0].segments == traces[1].segments);
-}
-
-// The flat structures choose what the plain ordered sets choose.
-RC_GTEST_PROP(CachingHeapLaw, ChoosesTheBlocksOfThePlainModel, ()) {
-  AllocatorSettings settings = any_settings();
-  settings.expandable_segments = false;
-  settings.garbage_collection_threshold = 0;
-  settings.per_process_memory_fraction.reset();
-  const std::optional<Bytes> capacity = any_capacity();
-  SimulatedDevice device(capacity), model_device(capacity);
-  CachingHeap heap({.settings = settings, .device = &device});
-  PlainCachingModel model(settings, model_device);
-  std::vector<BlockId> live;
-  for (const HeapCall& call : any_calls()) {
-    if (call.kind == HeapCall::kAlloc && call.size > 0) {
-      const Allocation block = heap.alloc(Bytes{call.size}, call.stream);
-      const std::optional<uint64_t> address = model.alloc(static_cast<uint64_t>(call.size), call.stream);
-      RC_ASSERT(block.has_value() == address.has_value());
-      if (!block) continue;
-      RC_ASSERT(heap.block_address(*block) == *address);
-      live.push_back(*block);
-    } else if (call.kind == HeapCall::kFree && !live.empty()) {
-      const size_t which = static_cast<size_t>(call.which) % live.size();
-      model.free(heap.block_address(live[which]));
-      heap.free(live[which]);
-      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
-    }
-    RC_ASSERT(heap.stats().reserved.current == Bytes{static_cast<int64_t>(model_device.used())});
-  }
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ inline AllocatorSettings any_settings() {
   AllocatorSettings settings;
   settings.expandable_segments = *rc::gen::element(false, false, true);
   settings.max_split_size =
-      *rc::gen::element(std::optional<Bytes>(), std::optional<Bytes>(), std::optional<Bytes>(kMiB * 20),
+      *rc::gen::element(std::optional<Bytes>(), std::optional<Bytes>(), std::optional<Bytes>(kMiB * 21),
                         std::optional<Bytes>(kMiB * 33));
   settings.garbage_collection_threshold = *rc::gen::element(0.0, 0.0, 0.5);
   settings.per_process_memory_fraction =

@@ -1,161 +1,139 @@
-// The caching allocator in ordered sets and maps, slow and short: what the laws hold CachingHeap against.
-// Default mode with max_split_size; no expandable segments, garbage collection, memory fraction or events of
-// other streams. For tests.
+// The caching allocator once more, slow and obvious: one ordered map of all pieces of memory, searched from
+// end to end for everything. What the laws hold CachingHeap against. Written from the rules of
+// c10/cuda/CUDACachingAllocator.cpp, not from CachingHeap; each step names the function it follows. For
+// tests.
+//
+// Logs what PyTorch's history would: every alloc, free and segment event, in order.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
+#include <vector>
 
 #include "allocator/allocator_settings.h"
+#include "allocator/caching_heap.h"
 #include "allocator/device_memory.h"
 #include "allocator/heap.h"
+#include "trace/allocation_trace.h"
 
 namespace plimsoll {
 
 class PlainCachingModel {
  public:
-  PlainCachingModel(const AllocatorSettings& settings, DeviceMemory& device)
-      : settings_(settings), max_split_(UINT64_MAX), device_(device) {
-    if (settings.max_split_size) max_split_ = static_cast<uint64_t>(settings.max_split_size->value);
-  }
+  PlainCachingModel(const AllocatorSettings& settings, DeviceMemory& device, const StreamClock& clock)
+      : settings_(settings), device_(device), clock_(clock) {}
+
+  PoolIndex open_pool(PrivatePoolOptions options);
+  void release_pool(PoolIndex pool) { --pools_[pool].users; }
+  void begin_pool(PoolIndex pool, std::optional<HeapStream> only);
+  void end_pool(PoolIndex pool);
 
   // The address, or nothing when out of memory.
-  std::optional<uint64_t> alloc(uint64_t requested, HeapStream stream) {
-    const uint64_t size = settings_.round(requested);
-    const bool is_small = size <= kSmallLimit;
-    std::optional<Key> found = best_fit(size, stream, is_small);
-    if (!found) found = from_device(size, stream, is_small);
-    if (!found && release_oversize(size, stream, is_small)) found = from_device(size, stream, is_small);
-    if (!found) {
-      release_whole();
-      found = from_device(size, stream, is_small);
-    }
-    if (!found) return std::nullopt;
-    free_.erase(*found);
-    Piece& piece = pieces_.at(found->address);
-    piece.is_free = false;
-    const uint64_t rest = piece.size - size;
-    if (is_small ? rest >= kMinBlock : size < max_split_ && rest > kSmallLimit) {
-      piece.size = size;
-      add_free(found->address + size,
-               {.size = rest, .segment = piece.segment, .stream = stream, .is_small = is_small});
-    }
-    return found->address;
-  }
+  std::optional<uint64_t> alloc(uint64_t requested, HeapStream stream);
+  void free(uint64_t address);
+  void record_stream(uint64_t address, HeapStream stream);
+  void empty_cache() { release_cached(); }
 
-  void free(uint64_t address) {
-    const auto at = pieces_.find(address);
-    Piece merged = at->second;
-    const auto next = std::next(at);
-    if (next != pieces_.end() && next->second.is_free && next->second.segment == merged.segment) {
-      merged.size += next->second.size;
-      remove(next);
-    }
-    if (at != pieces_.begin()) {
-      const auto before = std::prev(at);
-      if (before->second.is_free && before->second.segment == merged.segment) {
-        merged.size += before->second.size;
-        address = before->first;
-        remove(before);
-      }
-    }
-    pieces_.erase(at);
-    add_free(address, merged);
-  }
+  const std::vector<AllocationEvent>& events() const { return events_; }
+  uint64_t reserved() const { return reserved_; }
+  int64_t retries() const { return retries_; }
+  int64_t ooms() const { return ooms_; }
 
  private:
+  struct Home {  // which blocks a request may have
+    PoolIndex pool = 0;
+    bool is_small = false;
+    HeapStream stream = 0;
+    friend auto operator<=>(const Home&, const Home&) = default;
+  };
   struct Piece {
     uint64_t size = 0;
-    uint64_t segment = 0;  // address of its segment
-    HeapStream stream = 0;
-    bool is_small = false;
-    bool is_free = true;
-  };
-  struct Key {
-    bool is_small;
-    HeapStream stream;
-    uint64_t size;
-    uint64_t address;
-    friend auto operator<=>(const Key&, const Key&) = default;
+    uint64_t requested = 0;
+    Home home;
+    uint64_t segment = 0;  // address of the segment, or of the range of an expandable one
+    bool is_live = false;
+    bool is_mapped = true;
+    bool is_expandable = false;
+    std::set<HeapStream> uses, uses_in_capture;
+    int outstanding = 0;   // events
+    int64_t searches = 0;  // of its pool when it became free
+    bool is_free() const { return !is_live && outstanding == 0 && uses.empty(); }
   };
   using Pieces = std::map<uint64_t, Piece>;  // by address
+  using Place = Pieces::iterator;
+  struct Pool {
+    PrivatePoolOptions options;
+    int users = 1;
+  };
+  struct Capture {
+    PoolIndex pool = 0;
+    std::optional<HeapStream> only;
+  };
+  struct Range {
+    uint64_t size = 0, page = 0;
+  };
+  struct Event {
+    int64_t passes_at = 0;
+    uint64_t address = 0;
+  };
+  struct Ask {
+    uint64_t requested = 0, size = 0;
+    Home home;
+    bool is_expandable = false;
+  };
 
-  Key key_of(uint64_t address, const Piece& piece) const {
-    return {.is_small = piece.is_small, .stream = piece.stream, .size = piece.size, .address = address};
-  }
-  void add_free(uint64_t address, Piece piece) {
-    piece.is_free = true;
-    pieces_[address] = piece;
-    free_.insert(key_of(address, piece));
-  }
-  void remove(Pieces::iterator at) {
-    free_.erase(key_of(at->first, at->second));
-    pieces_.erase(at);
-  }
-  bool is_whole(const Key& key) const { return segments_.at(pieces_.at(key.address).segment) == key.size; }
+  Ask ask_of(uint64_t requested, HeapStream stream) const;
+  uint64_t rounded(uint64_t size) const;
+  uint64_t page_of(const Home& home) const;
+  uint64_t max_split() const;
+  bool is_gc_on() const { return allowed() && settings_.garbage_collection_threshold > 0; }
+  std::optional<uint64_t> allowed() const;
 
-  std::optional<Key> best_fit(uint64_t size, HeapStream stream, bool is_small) const {
-    const auto at = free_.lower_bound({.is_small = is_small, .stream = stream, .size = size, .address = 0});
-    if (at == free_.end() || at->is_small != is_small || at->stream != stream) return std::nullopt;
-    const uint64_t slack = static_cast<uint64_t>(settings_.max_non_split_rounding.value);
-    if (size < max_split_ ? at->size >= max_split_ : at->size >= size + slack) return std::nullopt;
-    return *at;
-  }
-  std::optional<Key> from_device(uint64_t size, HeapStream stream, bool is_small) {
-    const uint64_t segment =
-        segment_size_for(size, static_cast<uint64_t>(settings_.large_segment_size.value));
-    const std::optional<uint64_t> address = device_.allocate(segment);
-    if (!address) return std::nullopt;
-    segments_[*address] = segment;
-    const Piece piece{.size = segment, .segment = *address, .stream = stream, .is_small = is_small};
-    add_free(*address, piece);
-    return key_of(*address, piece);
-  }
-  void release(Key key) {
-    device_.release(key.address, key.size);
-    segments_.erase(key.address);
-    remove(pieces_.find(key.address));
-  }
-  // The large pool's segments go first, stream by stream from small to large.
-  void release_whole() {
-    for (const bool is_small : {false, true}) {
-      const std::set<Key> keys = free_;
-      for (const Key& key : keys) {
-        if (key.is_small == is_small && is_whole(key)) release(key);
-      }
-    }
-  }
-  bool release_oversize(uint64_t size, HeapStream stream, bool is_small) {
-    if (!settings_.max_split_size) return false;
-    const uint64_t wanted = std::max(size, max_split_);
-    uint64_t released = 0;
-    std::set<Key> keys;  // of the stream, oversize
-    for (const Key& key : free_) {
-      if (key.is_small == is_small && key.stream == stream && key.size >= max_split_) keys.insert(key);
-    }
-    for (const Key& key : keys) {
-      if (key.size < wanted) continue;
-      release(key);
-      return true;
-    }
-    for (auto key = keys.rbegin(); key != keys.rend() && released < wanted; ++key) {
-      released += key->size;
-      release(*key);
-    }
-    return released >= wanted;
-  }
+  std::optional<Place> search(const Ask& ask);
+  std::vector<Place> free_pieces(const Home& home);
+  std::vector<Place> free_pieces_of_pool(PoolIndex pool, bool is_small);
+  uint64_t size_it_can_grow_to(Place piece);
+  std::optional<Place> from_device(const Ask& ask);
+  std::optional<Place> from_pools_that_serve(Ask& ask);
+  std::optional<Place> grow_expandable(const Ask& ask);
+  std::optional<Place> find_room(const Ask& ask);
+  std::optional<Place> reserve_range(const Ask& ask);
+  bool map(Place& piece, uint64_t size);
+  void hand_out(Place piece, const Ask& ask);
+  bool should_split(const Ask& ask, uint64_t rest) const;
+
+  void put_back(uint64_t address);
+  Place merge(Place piece);
+  std::optional<Place> before(Place piece);
+  std::optional<Place> behind(Place piece);
+  bool is_whole(Place piece) { return !before(piece) && !behind(piece); }
+
+  void collect_garbage();
+  bool release_oversize(const Ask& ask);
+  void release_cached();
+  void release_all(PoolIndex pool, bool is_small);
+  void release(Place piece);
+  void unmap(Place piece);
+
+  void insert_events(uint64_t address);
+  void insert_deferred_events();
+  void process_events(bool waits);
+  void log(AllocationAction action, uint64_t address, uint64_t bytes, const Home& home);
 
   AllocatorSettings settings_;
-  uint64_t max_split_;
   DeviceMemory& device_;
+  const StreamClock& clock_;
   Pieces pieces_;
-  std::set<Key> free_;
-  std::map<uint64_t, uint64_t> segments_;  // address to size
+  std::map<uint64_t, Range> ranges_;  // by address
+  std::vector<Pool> pools_ = {{}};
+  std::vector<Capture> captures_;
+  std::vector<uint64_t> freed_in_capture_;
+  std::map<HeapStream, std::vector<Event>> outstanding_;
+  std::map<std::pair<PoolIndex, bool>, int64_t> searches_;  // by pool and whether of small blocks
+  std::vector<AllocationEvent> events_;
+  uint64_t reserved_ = 0;
+  int64_t retries_ = 0, ooms_ = 0;
 };
 
 }  // namespace plimsoll
