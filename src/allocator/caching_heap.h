@@ -213,7 +213,7 @@ class CachingHeap final : public Heap {
   void insert_unmapped(uint32_t block);
   bool map_block(uint32_t block, uint64_t size);
   void unmap_block(uint32_t block);
-  const ExpandableRange& range_of(const Block& block) const;
+  ExpandableRange range_of(const Block& block) const;
   void drop_range_if_unmapped(uint32_t block);
 
   void adopt_live(uint32_t block, const TraceBlock& recorded, std::vector<BlockId>& live);

@@ -136,7 +136,7 @@ bool CachingHeap::map_block(uint32_t index, uint64_t size) {
 
 // Gives back the whole pages inside a free block; what is left of it on both sides stays mapped.
 void CachingHeap::unmap_block(uint32_t index) {
-  const ExpandableRange& range = range_of(blocks_[index]);
+  const ExpandableRange range = range_of(blocks_[index]);
   const uint64_t begin = blocks_[index].address - range.address;
   const uint64_t end = begin + blocks_[index].size;
   const uint64_t first = (begin + range.page - 1) / range.page * range.page;
@@ -157,15 +157,16 @@ void CachingHeap::unmap_block(uint32_t index) {
   device_->unmap(address, size);
 }
 
-// The nearest one: of ranges taken over from a trace only the beginnings are certain.
-const CachingHeap::ExpandableRange& CachingHeap::range_of(const Block& block) const {
+// The nearest one: of ranges taken over from a trace only the beginnings are certain. A trace that
+// contradicts itself may leave none.
+CachingHeap::ExpandableRange CachingHeap::range_of(const Block& block) const {
   const ExpandableRange* nearest = nullptr;
   for (const ExpandableRange& range : ranges_) {
     const bool holds = block.address >= range.address && block.address - range.address < range.size;
     if (holds && (nearest == nullptr || range.address > nearest->address)) nearest = &range;
   }
-  assert(nearest != nullptr && "an expandable block lies in a range");
-  return *nearest;
+  if (nearest != nullptr) return *nearest;
+  return {.address = block.address, .size = block.size, .page = page_of(block.half)};
 }
 
 void CachingHeap::drop_range_if_unmapped(uint32_t index) {

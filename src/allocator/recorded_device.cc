@@ -4,6 +4,28 @@
 
 namespace plimsoll {
 
+bool AddressRanges::add(uint64_t address, uint64_t size) {
+  const uint64_t end = address + size;
+  if (end <= address) return false;
+  const auto next = end_of_.upper_bound(address);
+  if (next != end_of_.end() && next->first < end) return false;
+  if (next != end_of_.begin() && std::prev(next)->second > address) return false;
+  end_of_[address] = end;
+  return true;
+}
+
+void AddressRanges::remove(uint64_t address, uint64_t size) {
+  const uint64_t end = address + size;
+  auto at = end_of_.upper_bound(address);
+  if (at != end_of_.begin() && std::prev(at)->second > address) --at;
+  while (at != end_of_.end() && at->first < end) {
+    const auto [begin_of_part, end_of_part] = *at;
+    at = end_of_.erase(at);
+    if (begin_of_part < address) end_of_[begin_of_part] = address;
+    if (end_of_part > end) end_of_[end] = end_of_part;
+  }
+}
+
 std::optional<uint64_t> RecordedDevice::allocate(uint64_t size) {
   const auto match = std::ranges::find_if(expected_, [&](const ReplayOp& op) {
     return op.kind == ReplayOp::Kind::kSegmentAlloc && op.bytes == size;

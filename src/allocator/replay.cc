@@ -63,6 +63,8 @@ class Replay {
 
   void adopt_start() {
     for (const TraceSegment& segment : script_.at_start.segments)
+      device_.take(segment.address, static_cast<uint64_t>(segment.bytes.value));
+    for (const TraceSegment& segment : script_.at_start.segments)
       if (!segment.is_expandable)
         take_over({&segment}, heap_.adopt(segment, script_.stream_of(segment.stream)));
     for (const RecordedRange& range : ranges_.at_start) {

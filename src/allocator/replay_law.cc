@@ -58,6 +58,59 @@ RC_GTEST_PROP(ReplayLaw, ReplayOfOwnTraceIsTheSame, ()) {
   RC_ASSERT(result->segments_at_end == trace.segments);
 }
 
+// Addresses, sizes and owners from a handful of values, so that all kinds of contradictions come up.
+AllocationTrace any_nonsense() {
+  const auto address = [] {
+    return (uint64_t{0x7f} << 40) + *rc::gen::inRange<uint64_t>(0, 60) * (5 << 20) / 2;
+  };
+  const auto bytes = [] {
+    return *rc::gen::oneOf(
+        rc::gen::element(Bytes{0}, Bytes{1}, Bytes{512}, kMiB, kMiB * 2, kMiB * 20, kMiB * 40, Bytes{-5},
+                         Bytes{kMaxQuantity}),
+        rc::gen::map(rc::gen::inRange<int64_t>(0, 60 << 20), [](int64_t n) { return Bytes{n}; }));
+  };
+  AllocationTrace trace;
+  trace.pools.resize(2);
+  trace.settings.expandable_segments = *rc::gen::arbitrary<bool>();
+  const int events = *rc::gen::inRange(0, 150);
+  for (int i = 0; i < events; ++i)
+    trace.events.push_back({.action = static_cast<AllocationAction>(*rc::gen::inRange(0, 9)),
+                            .pool = *rc::gen::inRange<PoolIndex>(0, 3),
+                            .address = address(),
+                            .bytes = bytes(),
+                            .stream = *rc::gen::inRange<uint64_t>(0, 3)});
+  const int segments = *rc::gen::inRange(0, 5);
+  for (int i = 0; i < segments; ++i) {
+    TraceSegment segment{.address = address(),
+                         .stream = *rc::gen::inRange<uint64_t>(0, 3),
+                         .pool = *rc::gen::inRange<PoolIndex>(0, 3),
+                         .is_large = *rc::gen::arbitrary<bool>(),
+                         .is_expandable = *rc::gen::arbitrary<bool>()};
+    uint64_t at = segment.address;
+    const int blocks = *rc::gen::inRange(1, 4);
+    for (int b = 0; b < blocks; ++b) {
+      const Bytes size = kMiB * *rc::gen::inRange<int64_t>(1, 12);
+      segment.blocks.push_back({.address = at,
+                                .bytes = size,
+                                .requested = size,
+                                .state = static_cast<BlockState>(*rc::gen::inRange(0, 3))});
+      segment.bytes += size;
+      at += static_cast<uint64_t>(size.value);
+    }
+    trace.segments.push_back(segment);
+  }
+  return trace;
+}
+
+RC_GTEST_PROP(ReplayLaw, TracesThatContradictThemselvesDoNoHarm, ()) {
+  const AllocationTrace trace = any_nonsense();
+  AllocatorSettings settings;
+  settings.expandable_segments = trace.settings.expandable_segments;
+  const Result<ReplayResult> result = replay(trace, settings);
+  RC_ASSERT(result.has_value());
+  RC_ASSERT(result->same_address <= result->allocations);
+}
+
 RC_GTEST_PROP(ReplayLaw, OfATraceThatLostItsFirstPartOnlyNamedTailsAreUnknown, ()) {
   const Run run = any_run();
   AllocationTrace trace = record(run);
