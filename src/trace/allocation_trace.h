@@ -14,10 +14,12 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/packed_optional.h"
 #include "base/units.h"
 #include "trace/stack_table.h"
 
@@ -39,14 +41,15 @@ enum class AllocationAction : uint8_t {
 // Where a block comes from: 0 is the default pool, others are indices into `AllocationTrace::pools`.
 using PoolIndex = uint16_t;
 
+// 40 bytes: a trace has up to tens of millions of them.
 struct AllocationEvent {
   AllocationAction action = AllocationAction::kAlloc;
   PoolIndex pool = 0;
+  PackedOptional<std::numeric_limits<StackId>::max()> stack;
   uint64_t address = 0;
   Bytes bytes;
   uint64_t stream = 0;  // 0 is the default stream
-  std::optional<Nanoseconds> time;
-  std::optional<StackId> stack;
+  PackedOptional<Nanoseconds{std::numeric_limits<int64_t>::min()}> time;
 
   friend bool operator==(const AllocationEvent&, const AllocationEvent&) = default;
 };
@@ -147,11 +150,11 @@ class AllocationRecorder {
   void record(AllocationAction action, uint64_t address, Bytes bytes, uint64_t stream, PoolIndex pool = 0) {
     trace_->events.push_back({.action = action,
                               .pool = pool,
+                              .stack = stack_,
                               .address = address,
                               .bytes = bytes,
                               .stream = stream,
-                              .time = time_,
-                              .stack = stack_});
+                              .time = time_});
   }
 
  private:

@@ -1,15 +1,24 @@
 #include "trace/stack_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <utility>
 
 namespace plimsoll {
 namespace {
 
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6U) + (hash >> 2U);
-  return hash * 0xff51afd7ed558ccdULL;
+constexpr uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
+
+// One rotation, one addition modulo 2, one product a word: stacks are hashed for every allocation of a trace.
+uint64_t mixed(uint64_t hash, uint64_t value) { return (std::rotl(hash, 23) ^ value) * kOdd; }
+
+uint64_t hash_of(std::span<const FrameId> frames) {
+  uint64_t hash = frames.size();
+  size_t i = 0;
+  for (; i + 2 <= frames.size(); i += 2) hash = mixed(hash, uint64_t{frames[i]} << 32U | frames[i + 1]);
+  if (i < frames.size()) hash = mixed(hash, frames[i]);
+  return mixed(hash, hash >> 32U);
 }
 
 uint64_t hash_of(const StackFrame& frame) {
@@ -21,25 +30,22 @@ uint64_t hash_of(const StackFrame& frame) {
 
 FrameId StackTable::add_frame(StackFrame frame) {
   const uint64_t hash = hash_of(frame);
-  const auto [first, last] = frame_ids_.equal_range(hash);
-  for (auto it = first; it != last; ++it)
-    if (frames_[it->second] == frame) return it->second;
+  if (const auto known = frame_ids_.find(hash, [&](FrameId id) { return frames_[id] == frame; }))
+    return *known;
   const auto id = static_cast<FrameId>(frames_.size());
   frames_.push_back(std::move(frame));
-  frame_ids_.emplace(hash, id);
+  frame_ids_.add(hash, id);
   return id;
 }
 
 StackId StackTable::add(std::span<const FrameId> frames) {
-  uint64_t hash = frames.size();
-  for (FrameId f : frames) hash = mixed(hash, f);
-  const auto [first, last] = stack_ids_.equal_range(hash);
-  for (auto it = first; it != last; ++it)
-    if (std::ranges::equal(frames_of(it->second), frames)) return it->second;
+  const uint64_t hash = hash_of(frames);
+  const auto is_same = [&](StackId id) { return std::ranges::equal(frames_of(id), frames); };
+  if (const auto known = stack_ids_.find(hash, is_same)) return *known;
   const auto id = static_cast<StackId>(size());
   members_.insert(members_.end(), frames.begin(), frames.end());
   offsets_.push_back(members_.size());
-  stack_ids_.emplace(hash, id);
+  stack_ids_.add(hash, id);
   return id;
 }
 

@@ -14,9 +14,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
+
+#include "trace/hash_index.h"
 
 namespace plimsoll {
 
@@ -48,10 +48,9 @@ class StackTable {
 
  private:
   std::deque<StackFrame> frames_;
-  std::vector<FrameId> members_;                          // of all stacks, one after the other
-  std::vector<uint64_t> offsets_ = {0};                   // into members_; one more than stacks
-  std::unordered_multimap<uint64_t, FrameId> frame_ids_;  // by hash
-  std::unordered_multimap<uint64_t, StackId> stack_ids_;
+  std::vector<FrameId> members_;         // of all stacks, one after the other
+  std::vector<uint64_t> offsets_ = {0};  // into members_; one more than stacks
+  HashIndex frame_ids_, stack_ids_;
 };
 
 }  // namespace plimsoll

@@ -15,7 +15,10 @@ namespace {
 
 class FileSource : public ByteSource {
  public:
-  FileSource(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
+  FileSource(int descriptor, std::string name, uint64_t size)
+      : descriptor_(descriptor), name_(std::move(name)) {
+    file_size_ = size;
+  }
   ~FileSource() override { ::close(descriptor_); }
 
  protected:
@@ -45,7 +48,8 @@ class FileSource : public ByteSource {
 // One or more gzip members, one after the other.
 class GzipSource final : public FileSource {
  public:
-  GzipSource(int descriptor, std::string name) : FileSource(descriptor, std::move(name)), input_(kInput) {
+  GzipSource(int descriptor, std::string name, uint64_t size)
+      : FileSource(descriptor, std::move(name), size), input_(kInput) {
     constexpr int kGzip = 16;
     if (inflateInit2(&stream_, MAX_WBITS + kGzip) != Z_OK) fail_with("cannot be decompressed: out of memory");
   }
@@ -89,20 +93,24 @@ class GzipSource final : public FileSource {
 
 class MemorySource final : public ByteSource {
  public:
-  explicit MemorySource(std::string_view bytes) {
-    next_ = reinterpret_cast<const uint8_t*>(bytes.data());
-    end_ = next_ + bytes.size();
-    end_offset_ = bytes.size();
-  }
+  explicit MemorySource(std::string_view bytes) : bytes_(bytes) { file_size_ = bytes.size(); }
 
  protected:
-  size_t read(uint8_t*, size_t) override { return 0; }
+  size_t read(uint8_t* to, size_t count) override {
+    const size_t copied = bytes_.copy(reinterpret_cast<char*>(to), count);
+    bytes_.remove_prefix(copied);
+    consumed_ += copied;
+    return copied;
+  }
+
+ private:
+  std::string_view bytes_;
 };
 
 }  // namespace
 
 bool ByteSource::refill(size_t count) {
-  if (!buffer_) buffer_ = std::make_unique<uint8_t[]>(kWindow);
+  if (!buffer_) buffer_ = std::make_unique<uint8_t[]>(kWindow + kMargin);
   size_t kept = available();
   if (kept > 0) std::memmove(buffer_.get(), next_, kept);
   while (kept < count) {
@@ -111,9 +119,15 @@ bool ByteSource::refill(size_t count) {
     kept += got;
     end_offset_ += got;
   }
+  std::memset(buffer_.get() + kept, 0, kMargin);
   next_ = buffer_.get();
   end_ = next_ + kept;
   return kept >= count;
+}
+
+std::optional<double> ByteSource::share_read() const {
+  if (file_size_ == 0) return std::nullopt;
+  return static_cast<double>(consumed_) / static_cast<double>(file_size_);
 }
 
 std::unique_ptr<ByteSource> ByteSource::of(std::string_view bytes) {
@@ -134,8 +148,9 @@ Result<std::unique_ptr<ByteSource>> ByteSource::open(const std::filesystem::path
   }
   uint8_t magic[2] = {};
   const bool is_gzip = ::pread(descriptor, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
-  if (is_gzip) return std::make_unique<GzipSource>(descriptor, path.string());
-  return std::make_unique<FileSource>(descriptor, path.string());
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (is_gzip) return std::make_unique<GzipSource>(descriptor, path.string(), size);
+  return std::make_unique<FileSource>(descriptor, path.string(), size);
 }
 
 }  // namespace plimsoll

@@ -21,6 +21,7 @@ namespace plimsoll {
 class ByteSource {
  public:
   static constexpr size_t kWindow = size_t{1} << 20;
+  static constexpr size_t kMargin = 16;
 
   static Result<std::unique_ptr<ByteSource>> open(const std::filesystem::path& path);
   // Bytes in memory; they must outlive the source.
@@ -32,15 +33,20 @@ class ByteSource {
 
   // Whether `count` more bytes can be taken at once. REQUIRES count <= kWindow.
   bool ensure(size_t count) { return available() >= count || refill(count); }
-  // REQUIRES ensure(count).
+  // REQUIRES ensure(count). Or, after ensure(kMargin), which may have failed, so many bytes at most: those
+  // behind the end are zero and `is_overrun()` holds from then on; nothing else may be asked.
   const uint8_t* take(size_t count) {
     const uint8_t* const bytes = next_;
     next_ += count;
     return bytes;
   }
+  bool is_overrun() const { return next_ > end_; }
   size_t available() const { return static_cast<size_t>(end_ - next_); }
   uint64_t offset() const { return end_offset_ - available(); }  // of the next byte
+  uint64_t end_offset() const { return end_offset_; }            // of the bytes that have been read
   uint64_t consumed_of_file() const { return consumed_; }        // compressed bytes, for progress
+  // How much of the file has been read, from 0 to 1; nothing where its size isn't known, as of a pipe.
+  std::optional<double> share_read() const;
   const std::optional<Error>& error() const { return error_; }
 
  protected:
@@ -49,6 +55,7 @@ class ByteSource {
   virtual size_t read(uint8_t* to, size_t count) = 0;
   std::optional<Error> error_;
   uint64_t consumed_ = 0;
+  uint64_t file_size_ = 0;
 
   const uint8_t* next_ = nullptr;
   const uint8_t* end_ = nullptr;

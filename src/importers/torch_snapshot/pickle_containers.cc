@@ -4,45 +4,20 @@
 
 namespace plimsoll {
 
-namespace {
-
-bool has_id(PickleKind kind) {
-  return kind >= PickleKind::kString;  // the others are numbers
-}
-
-}  // namespace
-
-std::optional<PickleValue> PickleMemo::get(uint64_t index) const {
-  const uint64_t piece = index / kPiece;
-  if (index >= next_ || !pieces_[piece]) return std::nullopt;
-  const Entry& entry = pieces_[piece][index % kPiece];
-  if (!has_id(entry.kind)) return numbers_[entry.id];
-  PickleValue v = PickleValue::of_kind(entry.kind, entry.id);
-  v.type = entry.type;
-  return v;
-}
-
-void PickleMemo::put(uint64_t index, const PickleValue& v) {
+void PickleMemo::extend_to(uint64_t index) {
   const uint64_t piece = index / kPiece;
   if (piece >= pieces_.size()) pieces_.resize(piece + 1);
-  if (!pieces_[piece]) pieces_[piece] = std::make_unique<Entry[]>(kPiece);
+  if (!pieces_[piece]) pieces_[piece] = std::make_unique<uint32_t[]>(kPiece);
   next_ = std::max(next_, index + 1);
-  Entry& entry = pieces_[piece][index % kPiece];
-  entry = {.id = v.id, .kind = v.kind, .type = v.type};
-  if (has_id(v.kind)) return;
-  entry.id = static_cast<uint32_t>(numbers_.size());
+}
+
+uint32_t PickleMemo::add_number(const PickleValue& v) {
   numbers_.push_back(v);
+  return static_cast<uint32_t>(numbers_.size() - 1);
 }
 
-void PickleContainers::put(uint64_t index, const PickleValue& v) {
-  memo_.put(index, v);
-  if (PickleContainer* const container = v.is_container() ? find(v) : nullptr) container->memo = index;
-}
-
-std::optional<PickleValue> PickleContainers::get(uint64_t index) const {
-  std::optional<PickleValue> v = memo_.get(index);
-  if (v && v->is_container()) v->unsigned_integer = places_[v->id]->generation;
-  return v;
+void PickleContainers::note_memo(uint64_t index, const PickleValue& v) {
+  if (PickleContainer* const container = find(v)) container->memo = index;
 }
 
 PickleValue PickleContainers::add(PickleKind kind) {
@@ -72,24 +47,25 @@ void PickleContainers::add_items(PickleContainer& to, std::span<const PickleValu
   held_values_ += items.size();
 }
 
-void PickleContainers::release(std::span<const PickleValue> values) {
-  for (const PickleValue& v : values)
-    if (v.is_container()) pending_.push_back(v);
+void PickleContainers::release(const PickleValue& outermost) {
+  pending_.push_back(outermost);
   while (!pending_.empty()) {
     const PickleValue v = pending_.back();
     pending_.pop_back();
-    PickleContainer* const container = find(v);
-    if (!container) continue;
-    ++container->generation;
-    if (container->memo) memo_.put(*container->memo, PickleValue::of_kind(PickleKind::kConsumed));
-    container->memo.reset();
-    container->range.reset();
-    for (const PickleValue& item : container->items)
-      if (item.is_container()) pending_.push_back(item);
-    held_values_ -= container->items.size();
-    container->items.clear();
-    unused_.push_back(v.id);
+    if (PickleContainer* const container = find(v)) give_back(v, *container);
   }
+}
+
+void PickleContainers::give_back(const PickleValue& v, PickleContainer& container) {
+  ++container.generation;
+  if (container.memo) memo_.put(*container.memo, PickleValue::of_kind(PickleKind::kConsumed));
+  container.memo.reset();
+  container.range.reset();
+  for (const PickleValue& item : container.items)
+    if (item.is_container()) pending_.push_back(item);
+  held_values_ -= container.items.size();
+  container.items.clear();
+  unused_.push_back(v.id);
 }
 
 void PickleContainers::replace(const PickleValue& v, const PickleValue& object) {

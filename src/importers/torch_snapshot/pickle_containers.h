@@ -29,24 +29,35 @@ struct PickleContainer {
   std::optional<ObjectRange> range;  // of a list: sequenced objects instead of items
 };
 
-// In pieces, so that it never has to be moved: a long trace has two entries for each of its events.
+// In pieces, so that it never has to be moved, and with four bytes for each entry: a long trace has three of
+// them for each of its events.
 class PickleMemo {
  public:
   static constexpr uint64_t kPiece = 1U << 16U;
+  static constexpr uint32_t kMostIds = 1U << 27U;
 
-  // Of a container without its generation. Nothing where nothing was put.
-  std::optional<PickleValue> get(uint64_t index) const;
-  void put(uint64_t index, const PickleValue& v);
+  bool has(uint64_t index) const { return index < next_ && pieces_[index / kPiece] != nullptr; }
+  // Of a container without its generation. REQUIRES has(index).
+  PickleValue get(uint64_t index) const {
+    const uint32_t entry = pieces_[index / kPiece][index % kPiece];
+    const PickleValue v(static_cast<PickleKind>(entry / kMostIds), entry % kMostIds, 1);
+    return v.is_number() ? numbers_[v.id] : v;
+  }
+  // REQUIRES v.id < kMostIds.
+  void put(uint64_t index, const PickleValue& v) {
+    if (index >= next_ || !pieces_[index / kPiece]) extend_to(index);
+    const uint32_t id = v.is_number() ? add_number(v) : v.id;
+    pieces_[index / kPiece][index % kPiece] = static_cast<uint32_t>(v.kind) * kMostIds + id;
+  }
   uint64_t next() const { return next_; }  // where MEMOIZE puts the next one
+  size_t numbers() const { return numbers_.size(); }
 
  private:
-  struct Entry {
-    uint32_t id = 0;  // of a number its place in numbers_
-    PickleKind kind = PickleKind::kConsumed;
-    uint8_t type = 0;
-  };
-  std::vector<std::unique_ptr<Entry[]>> pieces_;
-  std::vector<PickleValue> numbers_;
+  void extend_to(uint64_t index);
+  uint32_t add_number(const PickleValue& v);
+
+  std::vector<std::unique_ptr<uint32_t[]>> pieces_;  // kind, id
+  std::vector<PickleValue> numbers_;                 // what these stand for has no id
   uint64_t next_ = 0;
 };
 
@@ -58,17 +69,32 @@ class PickleContainers {
   const PickleContainer* find(const PickleValue& v) const;
   void add_items(PickleContainer& to, std::span<const PickleValue> items);
   // These containers and all below them: their places are used again, their memo entries are consumed.
-  void release(std::span<const PickleValue> values);
+  void release(std::span<const PickleValue> values) {
+    for (const PickleValue& v : values)
+      if (v.is_container()) release(v);
+  }
+  void release(const PickleValue& container);
   // In the memo the object stands for the container from now on.
   void replace(const PickleValue& container, const PickleValue& object);
 
   size_t size() const { return places_.size() - unused_.size(); }
   size_t held_values() const { return held_values_; }
-  uint64_t next_memo() const { return memo_.next(); }
-  void put(uint64_t index, const PickleValue& v);
-  std::optional<PickleValue> get(uint64_t index) const;
+  const PickleMemo& memo() const { return memo_; }
+  void put(uint64_t index, const PickleValue& v) {
+    memo_.put(index, v);
+    if (v.is_container()) note_memo(index, v);
+  }
+  // REQUIRES memo().has(index).
+  PickleValue get(uint64_t index) const {
+    PickleValue v = memo_.get(index);
+    if (v.is_container()) v.unsigned_integer = places_[v.id]->generation;
+    return v;
+  }
 
  private:
+  void note_memo(uint64_t index, const PickleValue& container);
+  void give_back(const PickleValue& v, PickleContainer& container);
+
   std::vector<std::unique_ptr<PickleContainer>> places_;
   std::vector<uint32_t> unused_;
   std::vector<PickleValue> pending_;  // of release

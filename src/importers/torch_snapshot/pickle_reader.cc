@@ -14,21 +14,22 @@ namespace {
 constexpr size_t kBatch = 1000;  // Python writes the items of larger containers in batches of so many
 constexpr uint64_t kProgressEvery = uint64_t{8} << 20;  // bytes
 
-template <typename T>
-T little_endian(const uint8_t* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(T));
+uint64_t from_big_endian(uint64_t bytes) {
   static_assert(std::endian::native == std::endian::little);
+  uint64_t value = 0;
+  for (int i = 0; i < 8; ++i) value = (value << 8U) | ((bytes >> (8 * i)) & 0xffU);
   return value;
 }
 
-double big_endian_double(const uint8_t* bytes) {
-  uint64_t bits = 0;
-  for (int i = 0; i < 8; ++i) bits = (bits << 8U) | bytes[i];
-  return std::bit_cast<double>(bits);
-}
-
 }  // namespace
+
+template <typename T>
+T PickleReader::take() {
+  T value;
+  std::memcpy(&value, source_.take(sizeof(T)), sizeof(T));
+  static_assert(std::endian::native == std::endian::little);
+  return value;
+}
 
 PickleReader::PickleReader(ByteSource& source, std::string file, StringTable& strings, PickleSink& sink)
     : source_(source), file_(std::move(file)), strings_(strings), sink_(sink) {}
@@ -41,30 +42,39 @@ tl::unexpected<Error> PickleReader::fail_here(std::string message, std::string e
                .hint = std::move(hint)});
 }
 bool PickleReader::fail_with(std::string message, std::string expected, std::string hint) {
+  if (source_.is_overrun()) return ends_early();
   if (!error_) error_ = fail_here(std::move(message), std::move(expected), std::move(hint)).value();
   return false;
 }
 bool PickleReader::ends_early() {
-  if (source_.error()) {
-    error_ = source_.error();
-    return false;
-  }
-  opcode_at_ = source_.offset() + source_.available();
-  return fail_with("the pickle ends early", "more bytes, up to the opcode STOP",
-                   "was the file copied whole?");
+  error_ = source_.error();
+  if (error_) return false;
+  opcode_at_ = source_.end_offset();
+  error_ =
+      fail_here("the pickle ends early", "more bytes, up to the opcode STOP", "was the file copied whole?")
+          .value();
+  return false;
+}
+
+bool PickleReader::begin() {
+  source_.ensure(ByteSource::kMargin);
+  constexpr auto kProto = static_cast<uint8_t>(PickleOpcode::kProto);
+  if (take<uint8_t>() == kProto) return step_rare(kProto);
+  return fail_with("is no pickle of protocol 2 to 5", "the opcode PROTO as the first byte",
+                   "write it with torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")");
 }
 
 Result<PickleValue> PickleReader::read() {
+  if (!begin()) return tl::unexpected(*error_);
   uint64_t next_progress = kProgressEvery;
   while (true) {
+    source_.ensure(ByteSource::kMargin);
     opcode_at_ = source_.offset();
-    if (!fetch(1)) return tl::unexpected(*error_);
     const uint8_t opcode = *source_.take(1);
-    if (opcode_at_ == 0 && opcode != static_cast<uint8_t>(PickleOpcode::kProto))
-      return fail_here("is no pickle of protocol 2 to 5", "the opcode PROTO as the first byte",
-                       "write it with torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")");
     if (opcode == static_cast<uint8_t>(PickleOpcode::kStop)) break;
+    if (stack_.is_full() && !make_room()) return tl::unexpected(*error_);
     if (!step(opcode)) return tl::unexpected(*error_);
+    if (source_.is_overrun()) return ends_early(), tl::unexpected(*error_);
     if (opcode_at_ >= next_progress && on_progress) {
       on_progress(source_.consumed_of_file());
       next_progress = opcode_at_ + kProgressEvery;
@@ -75,34 +85,54 @@ Result<PickleValue> PickleReader::read() {
   return stack_[0];
 }
 
-bool PickleReader::step(uint8_t opcode) {
+// Opcodes in the order of how often a trace has them.
+inline bool PickleReader::step(uint8_t opcode) {
   switch (static_cast<PickleOpcode>(opcode)) {
+    case PickleOpcode::kBinGet:
+      return get(take<uint8_t>());
+    case PickleOpcode::kLongBinGet:
+      return get(take<uint32_t>());
+    case PickleOpcode::kMemoize:
+      return put(containers_.memo().next());
+    case PickleOpcode::kBinPut:
+      return put(take<uint8_t>());
+    case PickleOpcode::kLongBinPut:
+      return put(take<uint32_t>());
+    case PickleOpcode::kBinInt1:
+      return push(PickleKind::kInt, 0, take<uint8_t>());
+    case PickleOpcode::kBinInt2:
+      return push(PickleKind::kInt, 0, take<uint16_t>());
+    case PickleOpcode::kBinInt:
+      return push(PickleKind::kInt, 0, take<int32_t>());
+    case PickleOpcode::kLong1:
+      return push_long(take<uint8_t>());
     case PickleOpcode::kMark:
-      if (marks_.size() >= kMostNested)
-        return fail_with("values are nested too deeply", fmt::format("at most {} levels", kMostNested));
-      marks_.push_back(stack_.size());
-      return true;
+      return push_mark();
     case PickleOpcode::kEmptyDict:
       return push_container(PickleKind::kDict);
     case PickleOpcode::kEmptyList:
     case PickleOpcode::kEmptyTuple:
       return push_container(PickleKind::kList);
+    case PickleOpcode::kShortBinUnicode:
+      return push_string(take<uint8_t>());
+    default:
+      return step_container(opcode);
+  }
+}
+
+bool PickleReader::step_container(uint8_t opcode) {
+  size_t begin = 0;
+  switch (static_cast<PickleOpcode>(opcode)) {
+    case PickleOpcode::kSetItems:
+      return pop_mark(begin) && set_items(begin);
+    case PickleOpcode::kAppends:
+      return pop_mark(begin) && append(begin);
+    case PickleOpcode::kTuple:
+      return pop_mark(begin) && make_tuple(begin);
     case PickleOpcode::kAppend:
       return append(std::max<size_t>(stack_.size(), 1) - 1);
     case PickleOpcode::kSetItem:
       return set_items(std::max<size_t>(stack_.size(), 2) - 2);
-    case PickleOpcode::kAppends: {
-      size_t begin = 0;
-      return pop_mark(begin) && append(begin);
-    }
-    case PickleOpcode::kSetItems: {
-      size_t begin = 0;
-      return pop_mark(begin) && set_items(begin);
-    }
-    case PickleOpcode::kTuple: {
-      size_t begin = 0;
-      return pop_mark(begin) && make_tuple(begin);
-    }
     case PickleOpcode::kTuple1:
     case PickleOpcode::kTuple2:
     case PickleOpcode::kTuple3: {
@@ -110,60 +140,43 @@ bool PickleReader::step(uint8_t opcode) {
       if (stack_.size() < count) return fail_with("a tuple of values that are not there");
       return make_tuple(stack_.size() - count);
     }
-    case PickleOpcode::kBinGet:
-    case PickleOpcode::kLongBinGet:
-    case PickleOpcode::kBinPut:
-    case PickleOpcode::kLongBinPut:
-    case PickleOpcode::kMemoize:
-      return step_memo(opcode);
-    case PickleOpcode::kShortBinUnicode:
-    case PickleOpcode::kBinUnicode:
-    case PickleOpcode::kBinUnicode8:
-      return step_text(opcode);
     default:
-      return step_number(opcode);
+      return step_rare(opcode);
   }
 }
 
-bool PickleReader::step_number(uint8_t opcode) {
-  const auto boolean = [&](bool value) {
-    PickleValue v = PickleValue::of_kind(PickleKind::kBool);
-    v.integer = value ? 1 : 0;
-    return push(v);
-  };
+bool PickleReader::step_rare(uint8_t opcode) {
   switch (static_cast<PickleOpcode>(opcode)) {
-    case PickleOpcode::kBinInt1:
-      return fetch(1) && push_int(*source_.take(1));
-    case PickleOpcode::kBinInt2:
-      return fetch(2) && push_int(little_endian<uint16_t>(source_.take(2)));
-    case PickleOpcode::kBinInt:
-      return fetch(4) && push_int(little_endian<int32_t>(source_.take(4)));
-    case PickleOpcode::kLong1:
-      return fetch(1) && push_long(*source_.take(1));
-    case PickleOpcode::kBinFloat: {
-      if (!fetch(8)) return false;
-      PickleValue v = PickleValue::of_kind(PickleKind::kFloat);
-      v.number = big_endian_double(source_.take(8));
-      return push(v);
-    }
+    case PickleOpcode::kBinUnicode:
+      return push_string(take<uint32_t>());
+    case PickleOpcode::kBinUnicode8:
+      return push_string(take<uint64_t>());
+    case PickleOpcode::kBinFloat:
+      return push(PickleKind::kFloat, 0, static_cast<int64_t>(from_big_endian(take<uint64_t>())));
     case PickleOpcode::kNewTrue:
-      return boolean(true);
+      return push(PickleKind::kBool, 0, 1);
     case PickleOpcode::kNewFalse:
-      return boolean(false);
+      return push(PickleKind::kBool, 0, 0);
     case PickleOpcode::kNone:
-      return push({});
+      return push(PickleKind::kNone, 0, 0);
     case PickleOpcode::kProto: {
-      if (!fetch(1)) return false;
-      const uint8_t protocol = *source_.take(1);
+      const auto protocol = take<uint8_t>();
       const bool is_read = protocol >= 2 && protocol <= 5;
       return is_read || fail_with(fmt::format("pickle protocol {}", protocol), "protocol 2 to 5");
     }
     case PickleOpcode::kFrame:
-      if (fetch(8)) source_.take(8);  // a hint for buffering
-      return !error_;
+      take<uint64_t>();  // a hint for buffering
+      return true;
     default:
       return refuse(opcode);
   }
+}
+
+bool PickleReader::push_mark() {
+  if (marks_.size() >= kMostNested)
+    return fail_with("values are nested too deeply", fmt::format("at most {} levels", kMostNested));
+  marks_.push_back(stack_.size());
+  return true;
 }
 
 bool PickleReader::refuse(uint8_t opcode) {
@@ -177,24 +190,6 @@ bool PickleReader::refuse(uint8_t opcode) {
                    "dicts, lists, tuples, strings, numbers, booleans and None");
 }
 
-bool PickleReader::step_text(uint8_t opcode) {
-  uint64_t length = 0;
-  switch (static_cast<PickleOpcode>(opcode)) {
-    case PickleOpcode::kShortBinUnicode:
-      if (!fetch(1)) return false;
-      length = *source_.take(1);
-      break;
-    case PickleOpcode::kBinUnicode:
-      if (!fetch(4)) return false;
-      length = little_endian<uint32_t>(source_.take(4));
-      break;
-    default:
-      if (!fetch(8)) return false;
-      length = little_endian<uint64_t>(source_.take(8));
-  }
-  return push_string(length);
-}
-
 bool PickleReader::push_string(uint64_t length) {
   if (length > ByteSource::kWindow)
     return fail_with(fmt::format("a string of {} bytes", length),
@@ -203,7 +198,7 @@ bool PickleReader::push_string(uint64_t length) {
   const uint32_t id = strings_.add({reinterpret_cast<const char*>(source_.take(length)), length});
   if (strings_.size() > kMostStrings)
     return fail_with("too many different strings", fmt::format("at most {}", kMostStrings));
-  return push(PickleValue::of_kind(PickleKind::kString, id));
+  return push(PickleKind::kString, id, 0);
 }
 
 // Two's complement, little-endian, of any length.
@@ -219,44 +214,44 @@ bool PickleReader::push_long(size_t length) {
   }
   if (length > 8 && is_negative != (static_cast<int64_t>(value) < 0) && is_negative) fits = false;
   if (!fits) return fail_with("a number beyond 64 bits");
-  if (is_negative || static_cast<int64_t>(value) >= 0) return push_int(static_cast<int64_t>(value));
-  PickleValue v = PickleValue::of_kind(PickleKind::kUnsigned);
-  v.unsigned_integer = value;
-  return push(v);
+  const bool is_signed = is_negative || static_cast<int64_t>(value) >= 0;
+  return push(is_signed ? PickleKind::kInt : PickleKind::kUnsigned, 0, static_cast<int64_t>(value));
 }
 
-bool PickleReader::push(const PickleValue& v) {
+bool PickleReader::make_room() {
   if (stack_.size() + containers_.held_values() >= kMostValues)
     return fail_with("too many values at a time", fmt::format("at most {}", kMostValues));
-  stack_.push_back(v);
+  stack_.grow();
   return true;
 }
-bool PickleReader::push_int(int64_t value) { return push(PickleValue::of_integer(value)); }
 
 bool PickleReader::push_container(PickleKind kind) {
   if (containers_.size() >= kMostContainers)
     return fail_with("too many dicts and lists that are no part of a snapshot",
                      fmt::format("at most {} at a time", kMostContainers));
-  return push(containers_.add(kind));
+  stack_.push(containers_.add(kind));
+  return true;
 }
 
 bool PickleReader::make_tuple(size_t begin) {
-  const std::span<const PickleValue> values(stack_.data() + begin, stack_.size() - begin);
+  const std::span<const PickleValue> values = stack_.from(begin);
   const bool is_pair =
       values.size() == 2 && values[0].kind == PickleKind::kInt && values[1].kind == PickleKind::kInt;
   if (is_pair) {
     const std::pair<int64_t, int64_t> pair(values[0].integer, values[1].integer);
     const auto [known, is_new] = pair_ids_.try_emplace(pair, static_cast<uint32_t>(pairs_.size()));
     if (is_new) pairs_.push_back(pair);
-    stack_.resize(begin);
-    return push(PickleValue::of_kind(PickleKind::kPair, known->second));
+    if (pairs_.size() > kMostPairs)
+      return fail_with("too many different pairs", fmt::format("at most {}", kMostPairs));
+    stack_.drop_to(begin);
+    return push(PickleKind::kPair, known->second, 0);
   }
   if (!push_container(PickleKind::kList)) return false;
   const PickleValue tuple = stack_.back();
-  const std::span<const PickleValue> members(stack_.data() + begin, stack_.size() - 1 - begin);
-  if (!add_to_list(*containers_.find(tuple), members)) return false;
-  stack_.resize(begin);
-  return push(tuple);
+  if (!add_to_list(*containers_.find(tuple), values)) return false;
+  stack_.drop_to(begin);
+  stack_.push(tuple);
+  return true;
 }
 
 bool PickleReader::pop_mark(size_t& begin) {
@@ -270,43 +265,51 @@ bool PickleReader::append(size_t begin) {
   const bool has_list = begin > 0 && stack_[begin - 1].kind == PickleKind::kList;
   PickleContainer* const list = has_list ? containers_.find(stack_[begin - 1]) : nullptr;
   if (!list) return fail_with("items for a list that is not there");
-  const std::span<const PickleValue> items(stack_.data() + begin, stack_.size() - begin);
+  const std::span<const PickleValue> items = stack_.from(begin);
   const bool is_whole = list->items.empty() && !list->range && !items.empty() && items.size() < kBatch;
   if (is_whole) {
     if (const std::optional<PickleValue> object = sink_.take_list(items)) {
-      stack_.resize(begin);
+      stack_.drop_to(begin);
       become(begin - 1, *object);
       return true;
     }
   }
-  if (!add_to_list(*list, {stack_.data() + begin, stack_.size() - begin})) return false;
-  stack_.resize(begin);
+  if (!add_to_list(*list, items)) return false;
+  stack_.drop_to(begin);
   return true;
 }
 
-// From now on the object stands for the container on the stack, wherever the pickle uses it again.
+// From now on the object stands for the container on the stack, wherever the pickle uses it again. A run of
+// sequenced objects is one value: the writer in C++ has all events of a trace on the stack.
 void PickleReader::become(size_t at, const PickleValue& object) {
   const PickleValue container = stack_[at];
-  if (!sink_.is_sequenced(object.type)) containers_.replace(container, object);
-  containers_.release({&container, 1});
+  const bool is_sequenced = sink_.is_sequenced(object.type());
+  if (!is_sequenced) containers_.replace(container, object);
+  containers_.release(container);
   stack_[at] = object;
+  const size_t first_of_batch = marks_.empty() ? 0 : marks_.back();
+  if (!is_sequenced || at <= first_of_batch || !joins(stack_[at - 1], object)) return;
+  ++stack_[at - 1].integer;
+  stack_.drop_to(at);
+}
+bool PickleReader::joins(const PickleValue& last, const PickleValue& object) const {
+  return last.kind == object.kind && last.id + last.integer == object.id;
 }
 
 bool PickleReader::add_to_list(PickleContainer& list, std::span<const PickleValue> values) {
   if (values.empty()) return true;
-  const uint8_t type = values[0].type;
-  const bool is_sequence = values[0].kind == PickleKind::kObject && sink_.is_sequenced(type);
+  const bool is_sequence = values[0].is_object() && sink_.is_sequenced(values[0].type());
   if (is_sequence ? !list.items.empty() : list.range.has_value())
     return fail_with("a list of different things");
   if (!is_sequence) {
     containers_.add_items(list, values);
     return true;
   }
-  if (!list.range) list.range = ObjectRange{.type = type, .first = values[0].id, .count = 0};
+  if (!list.range) list.range = ObjectRange{.type = values[0].type(), .first = values[0].id, .count = 0};
   for (const PickleValue& v : values) {
     if (!v.is_object(list.range->type) || v.id != list.range->first + list.range->count)
       return fail_with("entries that are used twice, or out of their order");
-    ++list.range->count;
+    list.range->count += static_cast<uint32_t>(v.integer);
   }
   return true;
 }
@@ -316,7 +319,7 @@ bool PickleReader::set_items(size_t begin) {
   const bool has_dict = is_even && begin > 0 && stack_[begin - 1].kind == PickleKind::kDict;
   PickleContainer* const container = has_dict ? containers_.find(stack_[begin - 1]) : nullptr;
   if (!container) return fail_with("items for a dict that is not there");
-  const std::span<const PickleValue> items(stack_.data() + begin, stack_.size() - begin);
+  const std::span<const PickleValue> items = stack_.from(begin);
   std::optional<PickleValue> object;
   if (container->items.empty() && items.size() < 2 * kBatch) {
     const Result<std::optional<PickleValue>> taken = sink_.take_dict(*this, items);
@@ -328,11 +331,12 @@ bool PickleReader::set_items(size_t begin) {
   }
   if (object) {
     containers_.release(items);
+    stack_.drop_to(begin);
     become(begin - 1, *object);
   } else {
     containers_.add_items(*container, items);
+    stack_.drop_to(begin);
   }
-  stack_.resize(begin);
   return true;
 }
 
@@ -345,34 +349,21 @@ std::optional<ObjectRange> PickleReader::objects(const PickleValue& v) const {
   return container ? container->range : std::nullopt;
 }
 
-bool PickleReader::step_memo(uint8_t opcode) {
-  switch (static_cast<PickleOpcode>(opcode)) {
-    case PickleOpcode::kBinGet:
-      return fetch(1) && get(*source_.take(1));
-    case PickleOpcode::kLongBinGet:
-      return fetch(4) && get(little_endian<uint32_t>(source_.take(4)));
-    case PickleOpcode::kBinPut:
-      return fetch(1) && put(*source_.take(1));
-    case PickleOpcode::kLongBinPut:
-      return fetch(4) && put(little_endian<uint32_t>(source_.take(4)));
-    default:
-      return put(containers_.next_memo());
-  }
+inline bool PickleReader::get(uint64_t index) {
+  if (!containers_.memo().has(index)) return fail_with(fmt::format("memo entry {} was never written", index));
+  stack_.push(containers_.get(index));
+  return true;
 }
 
-bool PickleReader::get(uint64_t index) {
-  const std::optional<PickleValue> found = containers_.get(index);
-  if (!found) return fail_with(fmt::format("memo entry {} was never written", index));
-  return push(*found);
-}
-
-bool PickleReader::put(uint64_t index) {
+inline bool PickleReader::put(uint64_t index) {
   if (stack_.empty()) return fail_with("nothing to remember");
-  if (index > containers_.next_memo() + PickleMemo::kPiece)  // all writers count up
-    return fail_with(
-        fmt::format("memo entry {} far beyond the {} before it", index, containers_.next_memo()));
+  const PickleMemo& memo = containers_.memo();
+  if (index > memo.next() + PickleMemo::kPiece)  // all writers count up
+    return fail_with(fmt::format("memo entry {} far beyond the {} before it", index, memo.next()));
   const PickleValue& v = stack_.back();
-  const bool is_taken = v.kind == PickleKind::kObject && sink_.is_sequenced(v.type);
+  if (memo.numbers() >= kMostPairs || v.id >= PickleMemo::kMostIds)
+    return fail_with("too many different things to remember");
+  const bool is_taken = v.is_object() && sink_.is_sequenced(v.type());
   containers_.put(index, is_taken ? PickleValue::of_kind(PickleKind::kConsumed) : v);
   return true;
 }

@@ -27,6 +27,7 @@
 #include "base/result.h"
 #include "importers/torch_snapshot/byte_source.h"
 #include "importers/torch_snapshot/pickle_containers.h"
+#include "importers/torch_snapshot/pickle_stack.h"
 #include "importers/torch_snapshot/pickle_value.h"
 #include "importers/torch_snapshot/string_table.h"
 
@@ -52,6 +53,7 @@ class PickleReader {
   static constexpr size_t kMostValues = size_t{1} << 25;      // in flight, or in containers
   static constexpr size_t kMostContainers = size_t{1} << 20;  // alive at a time
   static constexpr size_t kMostStrings = size_t{1} << 24;
+  static constexpr size_t kMostPairs = size_t{1} << 20;  // different ones, and numbers in the memo
 
   // All must outlive the reader. The strings may already hold what the sink looks for.
   PickleReader(ByteSource& source, std::string file, StringTable& strings, PickleSink& sink);
@@ -63,6 +65,7 @@ class PickleReader {
   std::span<const PickleValue> items(const PickleValue& list_or_dict) const;  // of a stale one none
   std::optional<ObjectRange> objects(const PickleValue& list) const;  // of a list of sequenced objects
   std::pair<int64_t, int64_t> pair(const PickleValue& v) const { return pairs_[v.id]; }
+  std::optional<double> share_read() const { return source_.share_read(); }  // of the file
   // An error at the byte that is being read.
   tl::unexpected<Error> fail_here(std::string message, std::string expected = {},
                                   std::string hint = {}) const;
@@ -71,20 +74,26 @@ class PickleReader {
   std::function<void(uint64_t)> on_progress;
 
  private:
+  bool begin();
   bool step(uint8_t opcode);
-  bool step_number(uint8_t opcode);
-  bool step_text(uint8_t opcode);
-  bool step_memo(uint8_t opcode);
+  bool step_container(uint8_t opcode);
+  bool step_rare(uint8_t opcode);
   bool refuse(uint8_t opcode);
   bool fail_with(std::string message, std::string expected = {}, std::string hint = {});
   bool ends_early();
-  bool fetch(size_t count) { return source_.ensure(count) || ends_early(); }
+  bool fetch(size_t count) { return (!source_.is_overrun() && source_.ensure(count)) || ends_early(); }
 
-  bool push(const PickleValue& v);
-  bool push_int(int64_t value);
+  // An operand: the next bytes as a little-endian number. At most kMargin of them in one step, opcode
+  // included; those behind the end of the bytes are zero, which is found when the step is done.
+  template <typename T>
+  T take();
+
+  bool make_room();
+  bool push(PickleKind kind, uint32_t id, int64_t integer) { return stack_.push(kind, id, integer), true; }
   bool push_string(uint64_t length);
   bool push_long(size_t length);
   bool push_container(PickleKind kind);
+  bool push_mark();
   bool make_tuple(size_t begin);
   bool get(uint64_t index);
   bool put(uint64_t index);
@@ -92,6 +101,7 @@ class PickleReader {
   bool append(size_t begin);
   bool set_items(size_t begin);
   void become(size_t at, const PickleValue& object);
+  bool joins(const PickleValue& last, const PickleValue& object) const;
   bool add_to_list(PickleContainer& list, std::span<const PickleValue> values);
 
   ByteSource& source_;
@@ -99,7 +109,7 @@ class PickleReader {
   StringTable& strings_;
   PickleSink& sink_;
   uint64_t opcode_at_ = 0;
-  std::vector<PickleValue> stack_;
+  PickleStack stack_;
   std::vector<size_t> marks_;
   PickleContainers containers_;
   std::vector<std::pair<int64_t, int64_t>> pairs_;

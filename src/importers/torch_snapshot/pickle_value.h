@@ -6,47 +6,46 @@
 namespace plimsoll {
 
 enum class PickleKind : uint8_t {
+  kConsumed,  // a container that the sink has taken
+  kString,    // id: in the reader's strings
+  kPair,      // id: of two integers
   kNone,
   kBool,
   kInt,
   kUnsigned,  // above the range of int64
   kFloat,
-  kString,   // id: in the reader's strings
-  kPair,     // id: of two integers
-  kList,     // id: a container; tuples too
-  kDict,     // id: a container
-  kObject,   // id, type: the sink's
-  kConsumed  // a container that the sink has taken
+  kList,         // id: a container; tuples too
+  kDict,         // id: a container
+  kObject = 16,  // and the kinds behind it: id: the sink's, of the first, second, ... type
 };
 
 struct PickleValue {
+  static constexpr uint8_t kMostTypes = 16;
+
   PickleKind kind = PickleKind::kNone;
-  uint8_t type = 0;  // kObject
   uint32_t id = 0;
   union {
-    int64_t integer = 0;
+    int64_t integer = 0;        // of an object how many with consecutive ids
     uint64_t unsigned_integer;  // kUnsigned; of a container how often its place had been used before
     double number;
   };
 
-  static PickleValue of_kind(PickleKind kind, uint32_t id = 0) {
-    PickleValue v;
-    v.kind = kind;
-    v.id = id;
-    return v;
-  }
-  static PickleValue of_integer(int64_t integer) {
-    PickleValue v = of_kind(PickleKind::kInt);
-    v.integer = integer;
-    return v;
-  }
+  PickleValue() = default;
+  PickleValue(PickleKind k, uint32_t i, int64_t n) : kind(k), id(i), integer(n) {}
+
+  static PickleValue of_kind(PickleKind kind, uint32_t id = 0) { return {kind, id, 0}; }
+  static PickleValue of_integer(int64_t integer) { return {PickleKind::kInt, 0, integer}; }
+  // REQUIRES type < kMostTypes.
   static PickleValue object(uint8_t type, uint32_t id) {
-    PickleValue v = of_kind(PickleKind::kObject, id);
-    v.type = type;
-    return v;
+    return {static_cast<PickleKind>(static_cast<uint8_t>(PickleKind::kObject) + type), id, 1};
   }
+  bool is_number() const { return kind >= PickleKind::kNone && kind <= PickleKind::kFloat; }
   bool is_container() const { return kind == PickleKind::kList || kind == PickleKind::kDict; }
-  bool is_object(uint8_t t) const { return kind == PickleKind::kObject && type == t; }
+  bool is_object() const { return kind >= PickleKind::kObject; }
+  bool is_object(uint8_t t) const { return is_object() && type() == t; }
+  uint8_t type() const {  // REQUIRES is_object()
+    return static_cast<uint8_t>(static_cast<uint8_t>(kind) - static_cast<uint8_t>(PickleKind::kObject));
+  }
 };
 
 }  // namespace plimsoll

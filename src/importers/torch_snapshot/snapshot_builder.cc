@@ -24,11 +24,17 @@ constexpr std::array<std::pair<std::string_view, AllocationAction>, 11> kActions
 }};
 constexpr uint32_t kFirstAction = static_cast<uint32_t>(Key::kCount);
 
-// A vector of millions grows by a quarter and not twofold: its old and new places are held together.
+// A vector of millions grows at once to what the rest of the file will add, if it goes on like this: growing
+// twofold would hold old and new places together, and copy all several times.
 template <typename T>
-void append(std::vector<T>& to, T&& value) {
-  constexpr size_t kLarge = size_t{1} << 20;
-  if (to.size() == to.capacity() && to.size() >= kLarge) to.reserve(to.size() + to.size() / 4);
+void append(std::vector<T>& to, T&& value, const PickleReader& reader) {
+  constexpr size_t kLarge = size_t{1} << 18;
+  constexpr double kLeast = 1.25, kMost = 16;
+  if (to.size() == to.capacity() && to.size() >= kLarge) {
+    const double share = reader.share_read().value_or(1);
+    const double times = std::clamp(1.02 / std::max(share, 1e-6), kLeast, kMost);
+    to.reserve(static_cast<size_t>(static_cast<double>(to.size()) * times));
+  }
   to.push_back(std::forward<T>(value));
 }
 
@@ -133,14 +139,16 @@ Result<PickleValue> SnapshotBuilder::take_event(const Fields& f) {
     PLIMSOLL_TRY(microseconds, f.integer(Key::kTime));
     event.time = Nanoseconds{microseconds} * 1000;
   }
-  PLIMSOLL_CHECK(take_frames(f, event.stack));
+  std::optional<StackId> stack;
+  PLIMSOLL_CHECK(take_frames(f, stack));
+  event.stack = stack;
   PLIMSOLL_TRY(pool, pool_of(f, Key::kPoolId));
   event.pool = pool;
   if (f.has(Key::kUserMetadata)) {
     PLIMSOLL_TRY(text, f.string(Key::kUserMetadata));
     if (!text.empty()) metadata_.push_back({.event = events_.size(), .text = std::string(text)});
   }
-  append(events_, std::move(event));
+  append(events_, std::move(event), f.reader());
   return PickleValue::object(kEvent, last_index(events_));
 }
 
@@ -182,7 +190,7 @@ Result<PickleValue> SnapshotBuilder::take_block(const Fields& f) {
     block.requested = requested;
   }
   if (block.state == BlockState::kFree) block.requested = Bytes{};  // of the last one that had the place
-  append(blocks_, std::move(block));
+  append(blocks_, std::move(block), f.reader());
   return PickleValue::object(kBlock, last_index(blocks_));
 }
 

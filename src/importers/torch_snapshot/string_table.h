@@ -3,19 +3,22 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+
+#include "trace/hash_index.h"
 
 namespace plimsoll {
 
 class StringTable {
  public:
   uint32_t add(std::string_view text) {
-    if (const auto found = ids_.find(text); found != ids_.end()) return found->second;
+    const uint64_t hash = std::hash<std::string_view>()(text);
+    if (const auto known = ids_.find(hash, [&](uint32_t id) { return texts_[id] == text; })) return *known;
     texts_.emplace_back(text);
     const auto id = static_cast<uint32_t>(texts_.size() - 1);
-    ids_.emplace(texts_.back(), id);
+    ids_.add(hash, id);
     return id;
   }
   std::string_view text(uint32_t id) const { return texts_[id]; }
@@ -23,7 +26,7 @@ class StringTable {
 
  private:
   std::deque<std::string> texts_;
-  std::unordered_map<std::string_view, uint32_t> ids_;
+  HashIndex ids_;
 };
 
 }  // namespace plimsoll
