@@ -7,8 +7,10 @@
 
 #include "cli/output_file.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
+#include "replay/recorded_timeline.h"
 #include "report/replay_page.h"
 #include "trace/torch_snapshot_writer.h"
+#include "trace/trace_event_writer.h"
 
 namespace plimsoll {
 namespace {
@@ -34,6 +36,10 @@ class ReplayCommand final : public Command {
              .target = &capacity_},
             {.name = "--all", .help = "every line of code that held memory", .target = &shows_all_},
             {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_},
+            {.name = "--trace",
+             .value = "FILE",
+             .help = "writes Trace Event JSON with memory counters, for ui.perfetto.dev",
+             .target = &trace_},
             {.name = "--out",
              .value = "FILE",
              .help = "writes the snapshot anew, for pytorch.org/memory_viz",
@@ -56,6 +62,7 @@ class ReplayCommand final : public Command {
       PLIMSOLL_TRY(analysis, analyze(trace, options));
       devices.push_back({.trace = &trace, .analysis = std::move(analysis)});
     }
+    if (trace_) PLIMSOLL_CHECK(write_trace(snapshot));
     if (out_)
       PLIMSOLL_CHECK(write_output_file(
           *out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices[0], out); }));
@@ -76,6 +83,20 @@ class ReplayCommand final : public Command {
       if (options.what_if.empty()) options.what_if = {""};
     }
     return options;
+  }
+
+  Result<void> write_trace(const TorchSnapshot& snapshot) const {
+    std::vector<Timeline> timelines;
+    for (const AllocationTrace& trace : snapshot.devices) {
+      PLIMSOLL_TRY(timeline, recorded_timeline(trace));
+      timelines.push_back(std::move(timeline));
+    }
+    return write_output_file(*trace_, [&](std::ostream& out) {
+      TraceEventWriter writer(out);
+      for (size_t i = 0; i < timelines.size(); ++i)
+        writer.add(fmt::format("device {}", snapshot.devices[i].device), timelines[i]);
+      writer.finish();
+    });
   }
 
   void print(const std::vector<DeviceReplay>& devices, const std::vector<TraceImperfection>& imperfections) {
@@ -103,7 +124,7 @@ class ReplayCommand final : public Command {
     if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
   }
 
-  std::optional<std::string> file_, capacity_, out_;
+  std::optional<std::string> file_, capacity_, trace_, out_;
   std::vector<std::string> configurations_;
   bool shows_all_ = false, as_json_ = false;
 };
