@@ -258,7 +258,7 @@ TEST(Recording, SegmentComesBeforeTheBlockItServes) {
   heap.empty_cache();
   const auto event = [&](AllocationAction action, Bytes bytes) {
     return AllocationEvent{
-        .action = action, .address = address, .bytes = bytes, .time = Nanoseconds{7}, .stack = stack};
+        .action = action, .stack = stack, .address = address, .bytes = bytes, .time = Nanoseconds{7}};
   };
   EXPECT_EQ(trace.events, (std::vector<AllocationEvent>{event(AllocationAction::kSegmentAlloc, mib(2)),
                                                         event(AllocationAction::kAlloc, Bytes{1000}),

@@ -94,8 +94,8 @@ class Writer final : public ReplayObserver {
         begins.pop_back();
       }
     }
-    const Nanoseconds last =
-        trace_.events.empty() ? Nanoseconds{0} : trace_.events.back().time.value_or(Nanoseconds{0});
+    const bool has_end = !trace_.events.empty() && trace_.events.back().time;
+    const Nanoseconds last = has_end ? *trace_.events.back().time : Nanoseconds{0};
     for (const auto& [name, begins] : open)
       for (Nanoseconds begin : begins) add(name, begin, std::max(begin, last));
   }

@@ -44,7 +44,7 @@ class OneStep {
                       .requested = Bytes{bytes},
                       .stack = stack});
     trace.events.push_back(
-        {.action = AllocationAction::kAlloc, .address = address, .bytes = Bytes{bytes}, .stack = stack});
+        {.action = AllocationAction::kAlloc, .stack = stack, .address = address, .bytes = Bytes{bytes}});
   }
   void freed(uint64_t address) {
     for (LiveBlock& b : blocks)
