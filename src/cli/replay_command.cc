@@ -4,10 +4,18 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "cli/output_file.h"
+#include "importers/kineto_trace/kineto_trace.h"
+#include "importers/memory_stats/memory_stats.h"
+#include "importers/oom_text/oom_text.h"
+#include "importers/recording.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
 #include "replay/recorded_timeline.h"
+#include "report/memory_stats_page.h"
+#include "report/oom_page.h"
+#include "report/profiled_memory_page.h"
 #include "report/replay_page.h"
 #include "trace/torch_snapshot_writer.h"
 #include "trace/trace_event_writer.h"
@@ -19,41 +27,55 @@ class ReplayCommand final : public Command {
  public:
   std::string_view name() const override { return "replay"; }
   std::string_view summary() const override {
-    return "Explains a recorded memory snapshot and plays it again";
+    return "Explains a recorded memory snapshot and plays it again; explains an out-of-memory error";
   }
 
   std::vector<Argument> arguments() override {
-    return {{.name = "SNAPSHOT",
-             .help = "file of torch.cuda.memory._dump_snapshot(), plain or gzip; nothing in it is run",
-             .target = &file_},
-            {.name = "--alloc-conf",
-             .value = "CONF",
-             .help = "plays the same requests under this PYTORCH_ALLOC_CONF too; may be given more than once",
-             .target = &configurations_},
-            {.name = "--capacity",
-             .value = "SIZE",
-             .help = "of the device, such as 40GiB: would it have run out, and where",
-             .target = &capacity_},
-            {.name = "--all", .help = "every line of code that held memory", .target = &shows_all_},
-            {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_},
-            {.name = "--trace",
-             .value = "FILE",
-             .help = "writes Trace Event JSON with memory counters, for ui.perfetto.dev",
-             .target = &trace_},
-            {.name = "--out",
-             .value = "FILE",
-             .help = "writes the snapshot anew, for pytorch.org/memory_viz",
-             .target = &out_}};
+    return {
+        {.name = "FILE",
+         .help =
+             "of torch.cuda.memory._dump_snapshot(), plain or gzip; nothing in it is run. Or a trace of the "
+             "profiler, the JSON of torch.cuda.memory_stats(), the text of an out-of-memory error; - for "
+             "standard input",
+         .target = &file_},
+        {.name = "--alloc-conf",
+         .value = "CONF",
+         .help = "plays the same requests under this PYTORCH_ALLOC_CONF too; may be given more than once",
+         .target = &configurations_},
+        {.name = "--capacity",
+         .value = "SIZE",
+         .help = "of the device, such as 40GiB: would it have run out, and where",
+         .target = &capacity_},
+        {.name = "--all", .help = "every line of code that held memory", .target = &shows_all_},
+        {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_},
+        {.name = "--trace",
+         .value = "FILE",
+         .help = "writes Trace Event JSON with memory counters, for ui.perfetto.dev",
+         .target = &trace_},
+        {.name = "--out",
+         .value = "FILE",
+         .help = "writes the snapshot anew, for pytorch.org/memory_viz",
+         .target = &out_}};
   }
 
   Result<int> run() override {
-    if (!file_)
-      return fail({.message = "no snapshot is named", .expected = "plimsoll replay snapshot.pickle"});
+    if (!file_) return fail({.message = "no file is named", .expected = "plimsoll replay snapshot.pickle"});
+    PLIMSOLL_TRY(recording, open_recording(*file_));
+    if (recording.format == RecordingFormat::kTorchSnapshot) return explain_snapshot(recording);
+    PLIMSOLL_TRY(notes, notes_of_options(recording));
+    PLIMSOLL_TRY(text, explained(recording, notes));
+    std::fputs(text.c_str(), stdout);
+    return kAnswered;
+  }
+
+ private:
+  Result<int> explain_snapshot(const Recording& recording) {
     PLIMSOLL_TRY(options, analysis_options());
-    PLIMSOLL_TRY(snapshot, read_torch_snapshot(*file_, {.on_progress = show_progress}));
+    PLIMSOLL_TRY(snapshot, recording.text ? read_torch_snapshot_bytes(*recording.text, recording.name)
+                                          : read_torch_snapshot(*file_, {.on_progress = show_progress}));
     clear_progress();
     if (snapshot.devices.empty())
-      return fail({.position = {.file = *file_},
+      return fail({.position = {.file = recording.name},
                    .message = "holds no memory of any device",
                    .expected = "segments or events",
                    .hint = "was torch.cuda.memory._record_memory_history() called before the run?"});
@@ -66,11 +88,43 @@ class ReplayCommand final : public Command {
     if (out_)
       PLIMSOLL_CHECK(write_output_file(
           *out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices[0], out); }));
-    print(devices, snapshot.imperfections);
+    print(recording.name, devices, snapshot.imperfections);
     return kAnswered;
   }
 
- private:
+  // What only a snapshot's requests can answer.
+  Result<std::vector<std::string>> notes_of_options(const Recording& recording) const {
+    for (const auto& [option, file] : {std::pair("--out", &out_), std::pair("--trace", &trace_)})
+      if (*file)
+        return fail({.position = {.file = option},
+                     .message = fmt::format("{} is no snapshot, so nothing can be written of it", recording.name),
+                     .expected = "a snapshot by torch.cuda.memory._dump_snapshot()"});
+    std::vector<std::string> notes;
+    constexpr std::string_view kNeeds =
+        "has no effect: it plays the requests of a snapshot, which this file isn't";
+    if (!configurations_.empty()) notes.push_back(fmt::format("--alloc-conf {}", kNeeds));
+    if (capacity_) notes.push_back(fmt::format("--capacity {}", kNeeds));
+    return notes;
+  }
+
+  Result<std::string> explained(const Recording& recording, const std::vector<std::string>& notes) {
+    const std::string& name = recording.name;
+    if (recording.format == RecordingFormat::kKinetoTrace) {
+      PLIMSOLL_TRY(memory, recording.text ? read_kineto_trace_bytes(*recording.text, name)
+                                          : read_kineto_trace(*file_, show_progress));
+      clear_progress();
+      if (as_json_) return profiled_memory_json(name, memory, notes);
+      return profiled_memory_page(name, memory, notes, {.most_blocks = shows_all_ ? SIZE_MAX : 15});
+    }
+    if (recording.format == RecordingFormat::kMemoryStats) {
+      PLIMSOLL_TRY(stats, read_memory_stats(*recording.text, name));
+      stats.notes.insert(stats.notes.end(), notes.begin(), notes.end());
+      return as_json_ ? memory_stats_json(name, stats) : memory_stats_page(name, stats);
+    }
+    PLIMSOLL_TRY(messages, read_oom_text(*recording.text, name));
+    return as_json_ ? oom_json(name, messages, notes) : oom_page(name, messages, notes);
+  }
+
   Result<AnalysisOptions> analysis_options() const {
     AnalysisOptions options{.what_if = configurations_};
     if (capacity_) {
@@ -99,15 +153,16 @@ class ReplayCommand final : public Command {
     });
   }
 
-  void print(const std::vector<DeviceReplay>& devices, const std::vector<TraceImperfection>& imperfections) {
+  void print(const std::string& file, const std::vector<DeviceReplay>& devices,
+             const std::vector<TraceImperfection>& imperfections) {
     std::string text;
     if (as_json_) {
-      text = replay_json(*file_, devices, imperfections);
+      text = replay_json(file, devices, imperfections);
     } else {
       for (const DeviceReplay& device : devices)
-        text += (text.empty() ? "" : "\n") +
-                replay_page(*file_, device,
-                            {.most_lines = shows_all_ ? SIZE_MAX : ReplayPageOptions().most_lines});
+        text +=
+            (text.empty() ? "" : "\n") +
+            replay_page(file, device, {.most_lines = shows_all_ ? SIZE_MAX : ReplayPageOptions().most_lines});
       if (!imperfections.empty()) text += "\nNotes\n";
       for (const TraceImperfection& i : imperfections) text += fmt::format("  {} {}\n", i.count, i.what);
     }

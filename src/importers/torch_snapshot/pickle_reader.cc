@@ -314,13 +314,31 @@ bool PickleReader::add_to_list(PickleContainer& list, std::span<const PickleValu
   return true;
 }
 
+// A list that was too long to be told when its first batch came is whole once a dict has it.
+void PickleReader::take_long_lists(size_t begin) {
+  for (size_t value = begin + 1; value < stack_.size(); value += 2) {
+    const PickleValue list = stack_[value];
+    const std::span<const PickleValue> members =
+        list.kind == PickleKind::kList ? items(list) : std::span<const PickleValue>();
+    if (members.size() < kBatch) continue;
+    const std::optional<PickleValue> object = sink_.take_list(members);
+    if (!object) continue;
+    containers_.replace(list, *object);
+    containers_.release(list);
+    stack_[value] = *object;
+  }
+}
+
+// The writer in C++ has none between the marks of an empty dict.
 bool PickleReader::set_items(size_t begin) {
-  const bool is_even = stack_.size() >= begin + 2 && (stack_.size() - begin) % 2 == 0;
+  const bool is_even = stack_.size() >= begin && (stack_.size() - begin) % 2 == 0;
   const bool has_dict = is_even && begin > 0 && stack_[begin - 1].kind == PickleKind::kDict;
   PickleContainer* const container = has_dict ? containers_.find(stack_[begin - 1]) : nullptr;
   if (!container) return fail_with("items for a dict that is not there");
   const std::span<const PickleValue> items = stack_.from(begin);
   std::optional<PickleValue> object;
+  if (items.empty()) return true;
+  take_long_lists(begin);
   if (container->items.empty() && items.size() < 2 * kBatch) {
     const Result<std::optional<PickleValue>> taken = sink_.take_dict(*this, items);
     if (!taken) {

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "importers/torch_snapshot/byte_source.h"
+#include "importers/byte_source.h"
 #include "importers/torch_snapshot/pickle_containers.h"
 #include "importers/torch_snapshot/pickle_stack.h"
 #include "importers/torch_snapshot/pickle_value.h"
@@ -100,6 +100,7 @@ class PickleReader {
   bool pop_mark(size_t& begin);
   bool append(size_t begin);
   bool set_items(size_t begin);
+  void take_long_lists(size_t begin);
   void become(size_t at, const PickleValue& object);
   bool joins(const PickleValue& last, const PickleValue& object) const;
   bool add_to_list(PickleContainer& list, std::span<const PickleValue> values);

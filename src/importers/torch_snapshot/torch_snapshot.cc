@@ -1,6 +1,6 @@
 #include "importers/torch_snapshot/torch_snapshot.h"
 
-#include "importers/torch_snapshot/byte_source.h"
+#include "importers/byte_source.h"
 #include "importers/torch_snapshot/pickle_reader.h"
 #include "importers/torch_snapshot/snapshot_builder.h"
 

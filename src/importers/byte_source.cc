@@ -1,4 +1,4 @@
-#include "importers/torch_snapshot/byte_source.h"
+#include "importers/byte_source.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

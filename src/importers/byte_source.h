@@ -40,6 +40,8 @@ class ByteSource {
     next_ += count;
     return bytes;
   }
+  uint8_t peek(size_t at) const { return next_[at]; }  // REQUIRES ensure(at + 1)
+  const uint8_t* next_bytes() const { return next_; }  // `available()` of them
   bool is_overrun() const { return next_ > end_; }
   size_t available() const { return static_cast<size_t>(end_ - next_); }
   uint64_t offset() const { return end_offset_ - available(); }  // of the next byte

@@ -1,0 +1,127 @@
+#include "importers/memory_stats/memory_stats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "importers/hf_config/json_tree.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::array<std::string_view, 9> kQuantities = {
+    "allocation",      "segment",        "active",       "inactive_split",
+    "allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes",
+    "requested_bytes"};
+constexpr std::array<std::string_view, 3> kPools = {"all", "small_pool", "large_pool"};
+constexpr std::array<std::string_view, 4> kMetrics = {"current", "peak", "allocated", "freed"};
+constexpr std::array<std::string_view, 2> kOversize = {"oversize_allocations", "oversize_segments"};
+constexpr std::array<std::string_view, 7> kPlain = {
+    "num_alloc_retries", "num_ooms",           "num_sync_all_streams", "num_device_alloc",
+    "num_device_free",   "num_oom_rejections", "max_split_size"};
+constexpr std::string_view kPrivatePools = "reserved_bytes_by_private_pools";
+constexpr std::string_view kUnlimited = "max_split_size";  // -1 when there is none
+
+template <size_t N>
+bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::vector<std::string_view> parts_of(std::string_view name) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t dot = name.find('.');
+    parts.push_back(name.substr(0, dot));
+    if (dot == std::string_view::npos) return parts;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+bool is_known(std::string_view name) {
+  const std::vector<std::string_view> p = parts_of(name);
+  switch (p.size()) {
+    case 1:
+      return is_one_of(kPlain, p[0]);
+    case 2:
+      return is_one_of(kOversize, p[0]) && is_one_of(kMetrics, p[1]);
+    case 3:
+      return is_one_of(kQuantities, p[0]) && is_one_of(kPools, p[1]) && is_one_of(kMetrics, p[2]);
+    case 4:
+      return p[0] == kPrivatePools && is_one_of(kPools, p[2]) && is_one_of(kMetrics, p[3]);
+    default:
+      return false;
+  }
+}
+
+class Flattener {
+ public:
+  explicit Flattener(const std::string& file) : file_(file) {}
+
+  Result<void> add(const std::string& prefix, const ConfigValue::Object& object) {
+    for (const ConfigMember& member : object) {
+      const std::string name = prefix.empty() ? member.key : prefix + "." + member.key;
+      if (const auto* const inner = member.value.as<ConfigValue::Object>())
+        PLIMSOLL_CHECK(add(name, *inner));
+      else if (is_known(name))
+        PLIMSOLL_CHECK(add_counter(name, member));
+      else
+        add_unknown(name);
+    }
+    return {};
+  }
+  MemoryStats finish() {
+    if (unknown_ > kMostUnknownKeys)
+      stats_.notes.push_back(fmt::format("{} more keys are not known", unknown_ - kMostUnknownKeys));
+    return std::move(stats_);
+  }
+
+ private:
+  Result<void> add_counter(const std::string& name, const ConfigMember& member) {
+    const int64_t* const number = member.value.as<int64_t>();
+    const auto refuse = [&](std::string message, std::string expected) {
+      return fail({.position = {.file = file_, .key = name, .line = member.line, .column = member.column},
+                   .message = std::move(message),
+                   .expected = std::move(expected)});
+    };
+    if (!number) return refuse("is no integer", "a counter of torch.cuda.memory_stats()");
+    const int64_t least = name == kUnlimited ? -1 : 0;
+    if (*number < least || *number >= kMaxQuantity)
+      return refuse(fmt::format("is {}", *number), fmt::format("{} or more", least));
+    if (!stats_.counters.emplace(name, *number).second)
+      return refuse("is given twice, flat and nested", "each counter once");
+    return {};
+  }
+  void add_unknown(const std::string& name) {
+    if (++unknown_ <= kMostUnknownKeys)
+      stats_.notes.push_back(fmt::format("key \"{}\" is not known", shown_text(name)));
+  }
+
+  const std::string& file_;
+  MemoryStats stats_;
+  size_t unknown_ = 0;
+};
+
+}  // namespace
+
+bool sniff_memory_stats(std::string_view first_bytes) {
+  const size_t first = first_bytes.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && first_bytes[first] == '{' &&
+         (first_bytes.find("\"allocated_bytes") != std::string_view::npos ||
+          first_bytes.find("\"reserved_bytes") != std::string_view::npos);
+}
+
+Result<MemoryStats> read_memory_stats(std::string_view text, const std::string& file) {
+  PLIMSOLL_TRY(object, parse_json_object(text, file));
+  Flattener flattener(file);
+  PLIMSOLL_CHECK(flattener.add("", object));
+  MemoryStats stats = flattener.finish();
+  if (stats.counters.empty())
+    return fail({.position = {.file = file},
+                 .message = "holds no counter of torch.cuda.memory_stats()",
+                 .expected = "keys such as \"allocated_bytes.all.peak\"",
+                 .hint = "write it with json.dump(torch.cuda.memory_stats(), file)"});
+  return stats;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,204 @@
+#include "importers/oom_text/oom_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace plimsoll {
+namespace {
+
+constexpr std::string_view kMark = "out of memory. Tried to allocate ";
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+// One line without runs of spaces: terminals and forums wrap the message.
+std::string unwrapped(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (!is_space(c))
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += ' ';
+  }
+  return line;
+}
+
+// The message as a line, and sizes in it by the words before or behind them.
+class Message {
+ public:
+  explicit Message(std::string line) : line_(std::move(line)) {}
+
+  std::optional<Bytes> size_behind(std::string_view words) const {
+    const size_t at = line_.find(words);
+    return at == std::string::npos ? std::nullopt : size_at(at + words.size());
+  }
+  // "8.50 GiB already allocated": the last two words before it are a number and its unit.
+  std::optional<Bytes> size_before(std::string_view words) const {
+    const size_t at = line_.find(words);
+    if (at == std::string::npos || at < 2 || line_[at - 1] != ' ') return std::nullopt;
+    const size_t unit = line_.rfind(' ', at - 2);
+    if (unit == std::string::npos || unit == 0) return std::nullopt;
+    size_t number = unit;
+    while (number > 0 && (line_[number - 1] == '.' || (line_[number - 1] >= '0' && line_[number - 1] <= '9')))
+      --number;
+    return size_at(number);
+  }
+  bool has(std::string_view words) const { return line_.find(words) != std::string::npos; }
+
+  std::optional<int> device() const {
+    for (const std::string_view words : {" GPU ", "(GPU ", " Device "}) {
+      const size_t at = line_.find(words);
+      if (at == std::string::npos) continue;
+      const char* const first = line_.data() + at + words.size();
+      int number = 0;
+      if (std::from_chars(first, line_.data() + line_.size(), number).ec == std::errc()) return number;
+    }
+    return std::nullopt;
+  }
+
+  // "Process 47694 has 44.17 GiB memory in use."
+  std::vector<OutOfMemoryMessage::Process> processes() const {
+    std::vector<OutOfMemoryMessage::Process> all;
+    constexpr std::string_view kProcess = "Process ", kHas = " has ";
+    for (size_t at = line_.find(kProcess); at != std::string::npos; at = line_.find(kProcess, at + 1)) {
+      const char* const first = line_.data() + at + kProcess.size();
+      int64_t id = 0;
+      const auto [end, error] = std::from_chars(first, line_.data() + line_.size(), id);
+      const auto behind = static_cast<size_t>(end - line_.data());
+      if (error != std::errc() || std::string_view(line_).substr(behind, kHas.size()) != kHas) continue;
+      if (const std::optional<Bytes> in_use = size_at(behind + kHas.size())) all.push_back({id, *in_use});
+    }
+    return all;
+  }
+
+ private:
+  // A number and its unit, as format_size() writes them: "512 bytes", "20.00 MiB".
+  std::optional<Bytes> size_at(size_t at) const {
+    const std::string_view rest = std::string_view(line_).substr(at);
+    size_t length = 0, words = 0;
+    while (length < rest.size() && (rest[length] != ' ' || ++words < 2)) ++length;
+    std::string_view size = rest.substr(0, length);
+    while (!size.empty() &&
+           (size.back() == '.' || size.back() == ';' || size.back() == ',' || size.back() == ')'))
+      size.remove_suffix(1);
+    const std::optional<Bytes> bytes = parse_bytes(size);
+    return bytes && bytes->value >= 0 ? bytes : std::nullopt;
+  }
+
+  std::string line_;
+};
+
+// "CUDA" of "CUDA out of memory"; the word before the mark.
+std::string kind_before(std::string_view text, size_t mark) {
+  size_t end = mark;
+  while (end > 0 && is_space(text[end - 1])) --end;
+  size_t begin = end;
+  while (begin > 0 && text[begin - 1] >= 'A' && text[begin - 1] <= 'Z') --begin;
+  return std::string(text.substr(begin, end - begin));
+}
+
+std::optional<OutOfMemoryMessage> parse(const Message& m, std::string kind) {
+  const std::optional<Bytes> tried = m.size_behind("Tried to allocate ");
+  if (!tried) return std::nullopt;
+  OutOfMemoryMessage message{.kind = std::move(kind), .tried = *tried, .device = m.device()};
+  message.allowed = m.size_before("allowed;");
+  if (m.has("total capacity;")) {  // before 2.1
+    message.capacity = m.size_before("total capacity;");
+    message.allocated = m.size_before("already allocated;");
+    message.free = m.size_before("free;");
+    message.reserved_unallocated = m.size_before("cached)");
+    const std::optional<Bytes> reserved = m.size_before("reserved in total by PyTorch");
+    if (reserved && message.allocated)
+      message.reserved_unallocated = std::max(*reserved - *message.allocated, Bytes{});
+    return message;
+  }
+  message.capacity = m.size_behind("has a total capacity of ");
+  if (!message.capacity) message.capacity = m.size_behind("has a total capacty of ");  // 2.1.0
+  message.free = m.size_behind("of which ");
+  message.in_use = m.size_behind("this process has ");
+  message.other_processes = m.processes();
+  message.allocated = m.size_behind("Of the allocated memory ");
+  message.private_pools = m.size_before("allocated in private pools");
+  message.reserved_unallocated = m.size_before("is reserved by PyTorch but unallocated");
+  return message;
+}
+
+SourcePosition place_of(std::string_view text, size_t at, const std::string& file) {
+  const std::string_view before = text.substr(0, at);
+  const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  return {.file = file,
+          .line = static_cast<int>(std::ranges::count(before, '\n')) + 1,
+          .column = static_cast<int>(at - line_start) + 1};
+}
+
+// Where the mark begins, however it is wrapped; its length follows.
+size_t find_mark(std::string_view text, size_t from, size_t& length) {
+  constexpr std::string_view kFirst = "out";
+  for (size_t at = text.find(kFirst, from); at != std::string_view::npos; at = text.find(kFirst, at + 1)) {
+    size_t next = at, matched = 0;
+    while (matched < kMark.size() && next < text.size()) {
+      if (is_space(kMark[matched]) && is_space(text[next])) {
+        while (next < text.size() && is_space(text[next])) ++next;
+      } else if (kMark[matched] == text[next]) {
+        ++next;
+      } else {
+        break;
+      }
+      ++matched;
+    }
+    if (matched < kMark.size()) continue;
+    length = next - at;
+    return at;
+  }
+  return std::string_view::npos;
+}
+
+void add(std::vector<OutOfMemoryMessage>& all, OutOfMemoryMessage message) {
+  for (OutOfMemoryMessage& known : all) {
+    message.times = known.times;
+    if (known != message) continue;
+    ++known.times;
+    return;
+  }
+  message.times = 1;
+  all.push_back(std::move(message));
+}
+
+}  // namespace
+
+bool sniff_oom_text(std::string_view text) {
+  size_t length = 0;
+  return find_mark(text, 0, length) != std::string_view::npos;
+}
+
+Result<std::vector<OutOfMemoryMessage>> read_oom_text(std::string_view text, const std::string& file) {
+  std::vector<OutOfMemoryMessage> all;
+  size_t length = 0;
+  size_t at = find_mark(text, 0, length);
+  if (at == std::string_view::npos)
+    return fail(
+        {.position = {.file = file},
+         .message = "holds no out-of-memory error of PyTorch",
+         .expected = "a text such as \"CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has ...\""});
+  while (at != std::string_view::npos) {
+    const size_t next = find_mark(text, at + length, length);
+    const size_t end = std::min({next, text.size(), at + kLongestOomMessage});
+    const std::optional<OutOfMemoryMessage> message =
+        parse(Message(unwrapped(text.substr(at, end - at))), kind_before(text, at));
+    if (!message)
+      return fail({.position = place_of(text, at, file),
+                   .message = "the out-of-memory error names no size",
+                   .expected = "\"Tried to allocate\" and a size such as 20.00 MiB"});
+    add(all, *message);
+    if (all.size() > kMostOomMessages)
+      return fail({.position = place_of(text, at, file),
+                   .message = "too many different out-of-memory errors",
+                   .expected = fmt::format("at most {}", kMostOomMessages)});
+    at = next;
+  }
+  return all;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,37 @@
+// Reads the text of PyTorch's out-of-memory errors out of a log, as people paste it: with a traceback around
+// it, wrapped, from several ranks. Knows the sentences of PyTorch 1.0 to 2.13, of CUDA, HIP and XPU.
+//
+//   PLIMSOLL_TRY(messages, read_oom_text(text, "train.log"));
+//   messages[0].beside_pytorch();
+//
+// Errors: a text without such a message, one whose message has no size. Bounded: kMostMessages different
+// ones, sentences of a message within kLongestMessage bytes. Source: c10/cuda/CUDACachingAllocator.cpp,
+// c10/xpu/XPUCachingAllocator.cpp in their versions:
+//   1.0   Tried to allocate A (GPU 0; B total capacity; C already allocated; D free; E cached)
+//   1.5   ... D free; [F allowed; ]G reserved in total by PyTorch)
+//   2.1   Tried to allocate A. GPU 0 has a total capac[i]ty of B of which D is free. [Process P has H memory
+//   in
+//         use. ]*[Including non-PyTorch memory, this process has I memory in use. ][F allowed; ]Of the
+//         allocated memory C is allocated by PyTorch, [with J allocated in private pools (e.g., CUDA Graphs),
+//         ]and K is reserved by PyTorch but unallocated.
+// Does not read: the errors of the cudaMallocAsync backend, of cuBLAS and of NCCL, which name no sizes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "trace/out_of_memory_message.h"
+
+namespace plimsoll {
+
+inline constexpr size_t kMostOomMessages = 4096;
+inline constexpr size_t kLongestOomMessage = 8192;
+
+// Whether a message begins in these bytes.
+bool sniff_oom_text(std::string_view text);
+// Different messages in their order; equal ones are counted.
+Result<std::vector<OutOfMemoryMessage>> read_oom_text(std::string_view text, const std::string& file);
+
+}  // namespace plimsoll

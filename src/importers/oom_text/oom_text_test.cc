@@ -1,0 +1,137 @@
+#include "importers/oom_text/oom_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll {
+namespace {
+
+using ::testing::HasSubstr;
+
+Bytes gib(double n) { return *parse_bytes(std::to_string(n) + " GiB"); }
+Bytes mib(double n) { return *parse_bytes(std::to_string(n) + " MiB"); }
+
+OutOfMemoryMessage only_message(const std::string& text) {
+  const Result<std::vector<OutOfMemoryMessage>> messages = read_oom_text(text, "log");
+  EXPECT_TRUE(messages) << messages.error().to_text();
+  if (!messages || messages->size() != 1) return {};
+  return messages->front();
+}
+
+const std::string kCurrent =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 24.00 MiB. GPU 3 has a total capacity of "
+    "94.97 GiB of which 16.88 MiB is free. Process 560 has 7.95 GiB memory in use. Including non-PyTorch "
+    "memory, "
+    "this process has 11.93 GiB memory in use. 20.00 GiB allowed; Of the allocated memory 11.24 GiB is "
+    "allocated "
+    "by PyTorch, with 38.00 MiB allocated in private pools (e.g., CUDA Graphs), and 14.48 MiB is reserved by "
+    "PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.";
+
+TEST(OomText, OfTwoOneAndLater) {
+  const OutOfMemoryMessage m =
+      only_message("Traceback (most recent call last):\n  x = model(y)\n" + kCurrent + "\n");
+  EXPECT_EQ(m.kind, "CUDA");
+  EXPECT_EQ(m.tried, mib(24));
+  EXPECT_EQ(m.device, 3);
+  EXPECT_EQ(m.capacity, gib(94.97));
+  EXPECT_EQ(m.free, mib(16.88));
+  EXPECT_EQ(m.other_processes, (std::vector<OutOfMemoryMessage::Process>{{560, gib(7.95)}}));
+  EXPECT_EQ(m.in_use, gib(11.93));
+  EXPECT_EQ(m.allowed, gib(20));
+  EXPECT_EQ(m.allocated, gib(11.24));
+  EXPECT_EQ(m.private_pools, mib(38));
+  EXPECT_EQ(m.reserved_unallocated, mib(14.48));
+  ASSERT_TRUE(m.beside_pytorch());
+  EXPECT_EQ(*m.beside_pytorch(), gib(11.93) - gib(11.24) - mib(14.48));
+}
+
+TEST(OomText, MisspeltInTwoOneZeroAndWithoutADeviceNumber) {
+  const OutOfMemoryMessage m = only_message(
+      "CUDA out of memory. Tried to allocate 512 bytes. GPU  has a total capacty of 44.34 GiB of which "
+      "160.81 MiB is "
+      "free. Of the allocated memory 43.36 GiB is allocated by PyTorch, and 396.27 MiB is reserved by "
+      "PyTorch but "
+      "unallocated.");
+  EXPECT_EQ(m.tried, Bytes{512});
+  EXPECT_FALSE(m.device);
+  EXPECT_EQ(m.capacity, gib(44.34));
+  EXPECT_EQ(m.free, mib(160.81));
+  EXPECT_FALSE(m.in_use);
+  EXPECT_FALSE(m.beside_pytorch());
+  EXPECT_EQ(m.reserved_unallocated, mib(396.27));
+}
+
+TEST(OomText, OfOneFiveToTwoZero) {
+  const OutOfMemoryMessage m = only_message(
+      "RuntimeError: HIP out of memory. Tried to allocate 376.00 MiB (GPU 0; 3.95 GiB total capacity; 1.72 "
+      "GiB already "
+      "allocated; 354.88 MiB free; 3.00 GiB allowed; 2.46 GiB reserved in total by PyTorch) If reserved "
+      "memory is >> "
+      "allocated memory try setting max_split_size_mb to avoid fragmentation.");
+  EXPECT_EQ(m.kind, "HIP");
+  EXPECT_EQ(m.device, 0);
+  EXPECT_EQ(m.capacity, gib(3.95));
+  EXPECT_EQ(m.allocated, gib(1.72));
+  EXPECT_EQ(m.free, mib(354.88));
+  EXPECT_EQ(m.allowed, gib(3));
+  EXPECT_EQ(m.reserved_unallocated, gib(2.46) - gib(1.72));
+}
+
+TEST(OomText, BeforeOneFiveCachedExcludesAllocated) {
+  const OutOfMemoryMessage m = only_message(
+      "CUDA out of memory. Tried to allocate 1.10 GiB (GPU 1; 10.91 GiB total capacity; 8.50 GiB already "
+      "allocated; "
+      "47.44 MiB free; 1.60 GiB cached)");
+  EXPECT_EQ(m.allocated, gib(8.5));
+  EXPECT_EQ(m.reserved_unallocated, gib(1.6));
+}
+
+TEST(OomText, OfXpu) {
+  const OutOfMemoryMessage m = only_message(
+      "XPU out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 47.99 GiB of which 1.00 "
+      "GiB is "
+      "free. Of the allocated memory 40.00 GiB is allocated by PyTorch, and 2.00 GiB is reserved by PyTorch "
+      "but "
+      "unallocated. Please use `empty_cache` to release all unoccupied cached memory.");
+  EXPECT_EQ(m.kind, "XPU");
+  EXPECT_EQ(m.allocated, gib(40));
+}
+
+TEST(OomText, WrappedAsTerminalsDo) {
+  std::string wrapped;
+  for (const char c : kCurrent) wrapped += c == ' ' && wrapped.size() % 3 == 0 ? "\n    " : std::string(1, c);
+  EXPECT_EQ(only_message(wrapped), only_message(kCurrent));
+}
+
+TEST(OomText, EqualMessagesOfSeveralRanksAreCounted) {
+  std::string other = kCurrent;
+  other.replace(other.find("GPU 3"), 5, "GPU 4");
+  const auto messages = read_oom_text(kCurrent + "\n[rank1]: " + kCurrent + "\n" + other, "log");
+  ASSERT_TRUE(messages);
+  ASSERT_EQ(messages->size(), 2U);
+  EXPECT_EQ((*messages)[0].times, 2);
+  EXPECT_EQ((*messages)[1].times, 1);
+  EXPECT_EQ((*messages)[1].device, 4);
+}
+
+TEST(OomText, OtherTextsAreRefused) {
+  const auto none = read_oom_text("nothing to see", "log");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().to_text(), HasSubstr("log: holds no out-of-memory error"));
+  const auto odd = read_oom_text("a\nb CUDA out of memory. Tried to allocate a lot", "log");
+  ASSERT_FALSE(odd);
+  EXPECT_THAT(odd.error().to_text(), HasSubstr("log:2:8: the out-of-memory error names no size"));
+  EXPECT_FALSE(sniff_oom_text("CUDA error: out of memory"));
+  EXPECT_TRUE(sniff_oom_text(kCurrent));
+}
+
+TEST(OomText, CutAnywhereIsReadOrRefused) {
+  for (size_t length = 0; length < kCurrent.size(); ++length) {
+    const auto messages = read_oom_text(kCurrent.substr(0, length), "log");
+    EXPECT_TRUE(messages || !messages.error().message.empty());
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,34 @@
+// Which of the formats that record a real run's memory a file has, told from its first bytes.
+//
+//   PLIMSOLL_TRY(recording, open_recording("snapshot.pickle"));  // "-": standard input
+//   if (recording.format == RecordingFormat::kTorchSnapshot) ...
+//
+// Errors: a file that can't be read or is none of them; standard input beyond kLargestRecordedText.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace plimsoll {
+
+inline constexpr size_t kLargestRecordedText = size_t{64} << 20;
+
+enum class RecordingFormat : uint8_t {
+  kTorchSnapshot,   // torch.cuda.memory._dump_snapshot()
+  kKinetoTrace,     // the profiler's Chrome trace
+  kMemoryStats,     // torch.cuda.memory_stats() as JSON
+  kOutOfMemoryText  // a log with an out-of-memory error
+};
+
+struct Recording {
+  RecordingFormat format;
+  std::string name;                 // as messages show it
+  std::optional<std::string> text;  // all of it, of standard input and of short formats; else read the file
+};
+
+Result<Recording> open_recording(const std::string& path);
+
+}  // namespace plimsoll

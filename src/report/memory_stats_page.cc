@@ -1,0 +1,84 @@
+#include "report/memory_stats_page.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/text_table.h"
+
+namespace plimsoll {
+namespace {
+
+struct Row {
+  const char* title;
+  const char* quantity;
+};
+constexpr std::array<Row, 5> kRows = {{{"requested", "requested_bytes"},
+                                       {"allocated", "allocated_bytes"},
+                                       {"active", "active_bytes"},
+                                       {"reserved", "reserved_bytes"},
+                                       {"cached beside live blocks", "inactive_split_bytes"}}};
+
+std::string cell(const MemoryStats& stats, const std::string& name) {
+  const std::optional<Bytes> bytes = stats.bytes(name);
+  return bytes ? to_gib_text(*bytes) : "";
+}
+
+std::string table_of(const MemoryStats& stats) {
+  TextTable table({"", "now", "peak", "peak, small pool", "peak, large pool"},
+                  {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight});
+  for (const Row& row : kRows) {
+    const std::string quantity = row.quantity;
+    if (!stats.bytes(quantity + ".all.current") && !stats.bytes(quantity + ".all.peak")) continue;
+    table.add({row.title, cell(stats, quantity + ".all.current"), cell(stats, quantity + ".all.peak"),
+               cell(stats, quantity + ".small_pool.peak"), cell(stats, quantity + ".large_pool.peak")});
+  }
+  return table.to_text(2);
+}
+
+// The difference of two counters, where both are there.
+std::string difference(const MemoryStats& stats, const std::string& larger, const std::string& smaller,
+                       const char* format) {
+  const std::optional<Bytes> a = stats.bytes(larger), b = stats.bytes(smaller);
+  return a && b ? fmt::format(fmt::runtime(format), to_gib_text(*a - *b)) : std::string();
+}
+
+std::string events_text(const MemoryStats& stats) {
+  std::string text;
+  const int64_t retries = stats.counter("num_alloc_retries").value_or(0);
+  const int64_t failures = stats.counter("num_ooms").value_or(0);
+  if (retries > 0)
+    text += fmt::format(
+        "  {} times the device was full, and all cached segments were given back to try again: slow\n",
+        with_thousands(retries));
+  if (failures > 0) text += fmt::format("  {} requests failed: out of memory\n", with_thousands(failures));
+  return text;
+}
+
+}  // namespace
+
+std::string memory_stats_page(const std::string& file, const MemoryStats& stats) {
+  std::string text = fmt::format("{}: torch.cuda.memory_stats(), {} counters\n", file, stats.counters.size());
+  text += table_of(stats);
+  text += difference(stats, "reserved_bytes.all.peak", "allocated_bytes.all.peak",
+                     "  fragmentation: reserved stands {} above what was ever allocated at a time\n");
+  text += difference(stats, "reserved_bytes.all.current", "allocated_bytes.all.current",
+                     "  cached now: {}, of which torch.cuda.empty_cache() gives back whole segments\n");
+  text += difference(stats, "allocated_bytes.all.current", "requested_bytes.all.current",
+                     "  rounding of live blocks: {}\n");
+  text += events_text(stats);
+  if (!stats.notes.empty()) text += "\nNotes\n";
+  for (const std::string& note : stats.notes) text += "  " + note + "\n";
+  return text;
+}
+
+std::string memory_stats_json(const std::string& file, const MemoryStats& stats) {
+  const nlohmann::ordered_json root = {{"schema", "plimsoll.memory_stats/1"},
+                                       {"file", file},
+                                       {"counters", stats.counters},
+                                       {"notes", stats.notes}};
+  return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,14 @@
+// What the counters of torch.cuda.memory_stats() say.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trace/memory_stats.h"
+
+namespace plimsoll {
+
+std::string memory_stats_page(const std::string& file, const MemoryStats& stats);
+std::string memory_stats_json(const std::string& file, const MemoryStats& stats);
+
+}  // namespace plimsoll

@@ -1,0 +1,19 @@
+// What the numbers of an out-of-memory error say: where the device's memory was, and what to try.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trace/out_of_memory_message.h"
+
+namespace plimsoll {
+
+// Sentences, the likeliest cause first. Rules over the message's own numbers; each names those it stands on.
+std::vector<std::string> findings_of(const OutOfMemoryMessage& message);
+
+std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
+                     const std::vector<std::string>& notes);
+std::string oom_json(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
+                     const std::vector<std::string>& notes);
+
+}  // namespace plimsoll

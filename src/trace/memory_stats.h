@@ -1,0 +1,29 @@
+// What torch.cuda.memory_stats() returned at some moment: PyTorch's own counters by their flat names, such as
+// "allocated_bytes.all.peak". Plain data, nothing is derived. Source: torch/cuda/memory.py, memory_stats().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace plimsoll {
+
+struct MemoryStats {
+  std::map<std::string, int64_t> counters;  // those that PyTorch is known to have
+  std::vector<std::string> notes;           // keys that aren't
+
+  std::optional<int64_t> counter(const std::string& name) const {
+    const auto found = counters.find(name);
+    return found == counters.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::optional<Bytes> bytes(const std::string& name) const {
+    const std::optional<int64_t> value = counter(name);
+    return value ? std::optional(Bytes{*value}) : std::nullopt;
+  }
+};
+
+}  // namespace plimsoll
