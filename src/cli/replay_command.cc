@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/printable.h"
 #include "cli/output_file.h"
 #include "importers/kineto_trace/kineto_trace.h"
 #include "importers/memory_stats/memory_stats.h"
@@ -27,7 +28,7 @@ class ReplayCommand final : public Command {
  public:
   std::string_view name() const override { return "replay"; }
   std::string_view summary() const override {
-    return "Explains a recorded memory snapshot and plays it again; explains an out-of-memory error";
+    return "Explains a memory snapshot and plays it again; explains an out-of-memory error";
   }
 
   std::vector<Argument> arguments() override {
@@ -64,7 +65,7 @@ class ReplayCommand final : public Command {
     if (recording.format == RecordingFormat::kTorchSnapshot) return explain_snapshot(recording);
     PLIMSOLL_TRY(notes, notes_of_options(recording));
     PLIMSOLL_TRY(text, explained(recording, notes));
-    std::fputs(text.c_str(), stdout);
+    std::fputs(as_json_ ? text.c_str() : printable(text).c_str(), stdout);
     return kAnswered;
   }
 

@@ -110,7 +110,7 @@ class MemorySource final : public ByteSource {
 }  // namespace
 
 bool ByteSource::refill(size_t count) {
-  if (!buffer_) buffer_ = std::make_unique<uint8_t[]>(kWindow + kMargin);
+  if (!buffer_) buffer_ = std::make_unique_for_overwrite<uint8_t[]>(kWindow + kMargin);
   size_t kept = available();
   if (kept > 0) std::memmove(buffer_.get(), next_, kept);
   while (kept < count) {
