@@ -97,9 +97,10 @@ class ReplayCommand final : public Command {
   Result<std::vector<std::string>> notes_of_options(const Recording& recording) const {
     for (const auto& [option, file] : {std::pair("--out", &out_), std::pair("--trace", &trace_)})
       if (*file)
-        return fail({.position = {.file = option},
-                     .message = fmt::format("{} is no snapshot, so nothing can be written of it", recording.name),
-                     .expected = "a snapshot by torch.cuda.memory._dump_snapshot()"});
+        return fail(
+            {.position = {.file = option},
+             .message = fmt::format("{} is no snapshot, so nothing can be written of it", recording.name),
+             .expected = "a snapshot by torch.cuda.memory._dump_snapshot()"});
     std::vector<std::string> notes;
     constexpr std::string_view kNeeds =
         "has no effect: it plays the requests of a snapshot, which this file isn't";

@@ -20,12 +20,12 @@ constexpr std::array<Row, 5> kRows = {{{"requested", "requested_bytes"},
                                        {"reserved", "reserved_bytes"},
                                        {"cached beside live blocks", "inactive_split_bytes"}}};
 
-std::string cell(const MemoryStats& stats, const std::string& name) {
+std::string cell(const RecordedMemoryStats& stats, const std::string& name) {
   const std::optional<Bytes> bytes = stats.bytes(name);
   return bytes ? to_gib_text(*bytes) : "";
 }
 
-std::string table_of(const MemoryStats& stats) {
+std::string table_of(const RecordedMemoryStats& stats) {
   TextTable table({"", "now", "peak", "peak, small pool", "peak, large pool"},
                   {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight});
   for (const Row& row : kRows) {
@@ -38,13 +38,13 @@ std::string table_of(const MemoryStats& stats) {
 }
 
 // The difference of two counters, where both are there.
-std::string difference(const MemoryStats& stats, const std::string& larger, const std::string& smaller,
-                       const char* format) {
+std::string difference(const RecordedMemoryStats& stats, const std::string& larger,
+                       const std::string& smaller, const char* format) {
   const std::optional<Bytes> a = stats.bytes(larger), b = stats.bytes(smaller);
   return a && b ? fmt::format(fmt::runtime(format), to_gib_text(*a - *b)) : std::string();
 }
 
-std::string events_text(const MemoryStats& stats) {
+std::string events_text(const RecordedMemoryStats& stats) {
   std::string text;
   const int64_t retries = stats.counter("num_alloc_retries").value_or(0);
   const int64_t failures = stats.counter("num_ooms").value_or(0);
@@ -58,7 +58,7 @@ std::string events_text(const MemoryStats& stats) {
 
 }  // namespace
 
-std::string memory_stats_page(const std::string& file, const MemoryStats& stats) {
+std::string memory_stats_page(const std::string& file, const RecordedMemoryStats& stats) {
   std::string text = fmt::format("{}: torch.cuda.memory_stats(), {} counters\n", file, stats.counters.size());
   text += table_of(stats);
   text += difference(stats, "reserved_bytes.all.peak", "allocated_bytes.all.peak",
@@ -73,7 +73,7 @@ std::string memory_stats_page(const std::string& file, const MemoryStats& stats)
   return text;
 }
 
-std::string memory_stats_json(const std::string& file, const MemoryStats& stats) {
+std::string memory_stats_json(const std::string& file, const RecordedMemoryStats& stats) {
   const nlohmann::ordered_json root = {{"schema", "plimsoll.memory_stats/1"},
                                        {"file", file},
                                        {"counters", stats.counters},

@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-std::string memory_stats_page(const std::string& file, const MemoryStats& stats);
-std::string memory_stats_json(const std::string& file, const MemoryStats& stats);
+std::string memory_stats_page(const std::string& file, const RecordedMemoryStats& stats);
+std::string memory_stats_json(const std::string& file, const RecordedMemoryStats& stats);
 
 }  // namespace plimsoll

@@ -12,7 +12,7 @@
 
 namespace plimsoll {
 
-struct MemoryStats {
+struct RecordedMemoryStats {
   std::map<std::string, int64_t> counters;  // those that PyTorch is known to have
   std::vector<std::string> notes;           // keys that aren't
 

@@ -70,7 +70,7 @@ class Flattener {
     }
     return {};
   }
-  MemoryStats finish() {
+  RecordedMemoryStats finish() {
     if (unknown_ > kMostUnknownKeys)
       stats_.notes.push_back(fmt::format("{} more keys are not known", unknown_ - kMostUnknownKeys));
     return std::move(stats_);
@@ -98,7 +98,7 @@ class Flattener {
   }
 
   const std::string& file_;
-  MemoryStats stats_;
+  RecordedMemoryStats stats_;
   size_t unknown_ = 0;
 };
 
@@ -111,11 +111,11 @@ bool sniff_memory_stats(std::string_view first_bytes) {
           first_bytes.find("\"reserved_bytes") != std::string_view::npos);
 }
 
-Result<MemoryStats> read_memory_stats(std::string_view text, const std::string& file) {
+Result<RecordedMemoryStats> read_memory_stats(std::string_view text, const std::string& file) {
   PLIMSOLL_TRY(object, parse_json_object(text, file));
   Flattener flattener(file);
   PLIMSOLL_CHECK(flattener.add("", object));
-  MemoryStats stats = flattener.finish();
+  RecordedMemoryStats stats = flattener.finish();
   if (stats.counters.empty())
     return fail({.position = {.file = file},
                  .message = "holds no counter of torch.cuda.memory_stats()",

@@ -21,6 +21,6 @@ namespace plimsoll {
 inline constexpr size_t kMostUnknownKeys = 10;
 
 bool sniff_memory_stats(std::string_view first_bytes);
-Result<MemoryStats> read_memory_stats(std::string_view text, const std::string& file);
+Result<RecordedMemoryStats> read_memory_stats(std::string_view text, const std::string& file);
 
 }  // namespace plimsoll

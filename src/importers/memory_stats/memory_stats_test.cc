@@ -23,13 +23,13 @@ const std::string kNested = R"({
 })";
 
 std::string error_of(const std::string& text) {
-  const Result<MemoryStats> stats = read_memory_stats(text, "stats.json");
+  const Result<RecordedMemoryStats> stats = read_memory_stats(text, "stats.json");
   return stats ? "no error" : stats.error().to_text();
 }
 
-TEST(MemoryStats, FlatAndNestedSayTheSame) {
-  const Result<MemoryStats> flat = read_memory_stats(kFlat, "flat"),
-                            nested = read_memory_stats(kNested, "nested");
+TEST(RecordedMemoryStats, FlatAndNestedSayTheSame) {
+  const Result<RecordedMemoryStats> flat = read_memory_stats(kFlat, "flat"),
+                                    nested = read_memory_stats(kNested, "nested");
   ASSERT_TRUE(flat) << flat.error().to_text();
   ASSERT_TRUE(nested) << nested.error().to_text();
   EXPECT_EQ(flat->counters, nested->counters);
@@ -40,8 +40,8 @@ TEST(MemoryStats, FlatAndNestedSayTheSame) {
   EXPECT_THAT(flat->notes, IsEmpty());
 }
 
-TEST(MemoryStats, UnknownKeysAreNoted) {
-  const Result<MemoryStats> stats = read_memory_stats(
+TEST(RecordedMemoryStats, UnknownKeysAreNoted) {
+  const Result<RecordedMemoryStats> stats = read_memory_stats(
       R"({"allocated_bytes.all.peak": 1, "allocated_bytes.huge_pool.peak": 2, "x": "y"})", "s");
   ASSERT_TRUE(stats);
   EXPECT_EQ(stats->counters.size(), 1U);
@@ -49,13 +49,13 @@ TEST(MemoryStats, UnknownKeysAreNoted) {
               ElementsAre("key \"allocated_bytes.huge_pool.peak\" is not known", "key \"x\" is not known"));
   std::string many = "{\"num_ooms\": 0";
   for (int i = 0; i < 25; ++i) many += ", \"k" + std::to_string(i) + "\": 0";
-  const Result<MemoryStats> lot = read_memory_stats(many + "}", "s");
+  const Result<RecordedMemoryStats> lot = read_memory_stats(many + "}", "s");
   ASSERT_TRUE(lot);
   EXPECT_EQ(lot->notes.size(), kMostUnknownKeys + 1);
   EXPECT_EQ(lot->notes.back(), "15 more keys are not known");
 }
 
-TEST(MemoryStats, WrongValuesAreErrorsWithTheirPlace) {
+TEST(RecordedMemoryStats, WrongValuesAreErrorsWithTheirPlace) {
   EXPECT_THAT(error_of("{\n  \"num_ooms\": 1.5}"),
               HasSubstr("stats.json:2:3, key \"num_ooms\": is no integer"));
   EXPECT_THAT(error_of("{\"num_ooms\": -1}"), HasSubstr("is -1\n  expected: 0 or more"));
@@ -66,12 +66,12 @@ TEST(MemoryStats, WrongValuesAreErrorsWithTheirPlace) {
   EXPECT_THAT(error_of("{\"num_ooms\": "), HasSubstr("stats.json:1:"));
 }
 
-TEST(MemoryStats, CutAnywhereIsAnError) {
+TEST(RecordedMemoryStats, CutAnywhereIsAnError) {
   for (size_t length = 0; length < kNested.size() - 1; ++length)
     EXPECT_FALSE(read_memory_stats(kNested.substr(0, length), "s")) << length;
 }
 
-TEST(MemoryStats, Sniffs) {
+TEST(RecordedMemoryStats, Sniffs) {
   EXPECT_TRUE(sniff_memory_stats(kFlat));
   EXPECT_TRUE(sniff_memory_stats(kNested));
   EXPECT_FALSE(sniff_memory_stats("{\"hidden_size\": 4096}"));
