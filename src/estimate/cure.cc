@@ -96,6 +96,8 @@ class Search {
     if (is_any) low = static_cast<size_t>(std::ranges::count_if(lists, is_cheap));
     if (low >= lists.size()) return std::nullopt;
     size_t high = lists.size() - 1;
+    const bool is_known = estimated_.contains(sorted_settings(merged(lists[high])));
+    if (is_known && !change_for(lists[high])) return std::nullopt;
     estimate({lists[high], lists[(low + high) / 2]});
     if (!change_for(lists[high])) return std::nullopt;
     while (low < high) {
