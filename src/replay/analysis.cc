@@ -148,7 +148,7 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   analysis.at_peak = blocks_at(trace, watch, script.at_start.segments, analysis.allocated.event);
   analysis.curve = std::move(watch.curve_);
   SegmentsAt at_peak(analysis.allocated.event);
-  PLIMSOLL_CHECK(replay(trace, settings, &at_peak));
+  replay(script, settings, &at_peak);
   analysis.fragmentation = fragmentation_of(at_peak.segments_);
   for (const std::string& configuration : options.what_if) {
     PLIMSOLL_TRY(answer, play_under(script, configuration, options.capacity));
