@@ -4,17 +4,10 @@
 #include <map>
 
 #include "allocator/caching_heap.h"
+#include "allocator/heap_test_helpers.h"
 
 namespace plimsoll {
 namespace {
-
-constexpr Bytes kB512{512};
-Bytes mib(int64_t n) { return n * kMiB; }
-
-BlockId must(const Allocation& allocation) {
-  EXPECT_TRUE(allocation.has_value());
-  return allocation.value_or(kEmptyBlock);
-}
 
 TEST(PrivatePools, ServeOnlyWhatIsAllocatedWhileTheyAreBegun) {
   CachingHeap heap;

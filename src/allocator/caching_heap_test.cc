@@ -2,18 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "allocator/heap_test_helpers.h"
 #include "allocator/lower_bound_heap.h"
 
 namespace plimsoll {
 namespace {
-
-constexpr Bytes kB512{512};
-Bytes mib(int64_t n) { return n * kMiB; }
-
-BlockId must(const Allocation& allocation) {
-  EXPECT_TRUE(allocation.has_value());
-  return allocation.value_or(kEmptyBlock);
-}
 
 TEST(CachingHeap, RoundsToBlocksOf512) {
   CachingHeap heap;
