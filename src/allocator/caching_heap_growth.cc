@@ -42,7 +42,8 @@ uint32_t CachingHeap::create_segment(PoolHalf half, HeapStream stream, uint64_t 
 // Cached blocks of pools with use_on_oom. Source: try_mempool_fallback.
 uint32_t CachingHeap::take_from_pools_that_serve(Request& request) {
   if (pool_of(request.half) != 0) return kNoBlock;
-  for (PoolIndex pool = 1; pool < pools_.size(); ++pool) {
+  const auto end = static_cast<PoolIndex>(pools_.size());
+  for (PoolIndex pool = 1; pool < end; ++pool) {
     if (!pools_[pool].options.serves_when_full || pools_[pool].users == 0) continue;
     Request there = request;
     there.half = pool_half(pool, is_small(request.half));
@@ -142,7 +143,8 @@ void CachingHeap::release_cached() {
     release_whole_segments(pool_half(0, false));
     release_whole_segments(pool_half(0, true));
   }
-  for (PoolIndex pool = 1; pool < pools_.size(); ++pool) {
+  const auto end = static_cast<PoolIndex>(pools_.size());
+  for (PoolIndex pool = 1; pool < end; ++pool) {
     if (pools_[pool].users > 0) continue;
     release_whole_segments(pool_half(pool, true));
     release_whole_segments(pool_half(pool, false));

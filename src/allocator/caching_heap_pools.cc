@@ -7,6 +7,7 @@
 // remove_cudagraph_stream_uses).
 #include <algorithm>
 #include <cassert>
+#include <ranges>
 
 #include "allocator/caching_heap.h"
 
@@ -48,8 +49,8 @@ void CachingHeap::end_pool(PoolIndex pool) {
 }
 
 PoolIndex CachingHeap::diverted_pool_for(HeapStream stream) const {
-  for (auto diversion = diversions_.rbegin(); diversion != diversions_.rend(); ++diversion)
-    if (!diversion->only || *diversion->only == stream) return diversion->pool;
+  for (const Diversion& diversion : std::views::reverse(diversions_))
+    if (!diversion.only || *diversion.only == stream) return diversion.pool;
   return 0;
 }
 

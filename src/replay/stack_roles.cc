@@ -8,7 +8,9 @@
 namespace plimsoll {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 bool is_python_file(std::string_view filename) {
   return filename.ends_with(".py") || filename.starts_with("<");
@@ -53,10 +55,10 @@ std::string op_in(const StackFrame& frame) {
   const std::string_view name = frame.name;
   if (name.starts_with("aten::")) return std::string(name);
   const size_t at = name.find(kPrefix);
-  if (at == name.npos) return {};
+  if (at == std::string_view::npos) return {};
   const std::string_view rest = name.substr(at + kPrefix.size());
   const size_t end = rest.find("::");
-  return end == rest.npos ? std::string() : fmt::format("aten::{}", rest.substr(0, end));
+  return end == std::string_view::npos ? std::string() : fmt::format("aten::{}", rest.substr(0, end));
 }
 
 StackMeaning meaning_of(const StackTable& stacks, StackId id) {
@@ -96,9 +98,9 @@ bool is_library_file(std::string_view filename) {
 std::string frame_text(const StackFrame& frame) {
   std::string_view file = frame.filename;
   size_t cut = file.rfind('/');
-  if (cut != file.npos && cut > 0) {
+  if (cut != std::string_view::npos && cut > 0) {
     const size_t before = file.rfind('/', cut - 1);
-    if (before != file.npos) file = file.substr(before + 1);
+    if (before != std::string_view::npos) file = file.substr(before + 1);
   }
   std::string_view name = frame.name;
   name = name.substr(0, name.find('('));  // of C++ without its arguments

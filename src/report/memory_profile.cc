@@ -76,7 +76,7 @@ MemoryProfile profile_of(const std::string& name, const AllocationTrace& trace,
 }
 
 bool sniff_estimate_json(std::string_view first_bytes) {
-  return first_bytes.find("plimsoll.estimate/1") != first_bytes.npos;
+  return first_bytes.find("plimsoll.estimate/1") != std::string_view::npos;
 }
 
 Result<MemoryProfile> profile_of_estimate(const std::string& name, std::string_view text) {
