@@ -146,6 +146,7 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   analysis.active = watch.active_;
   analysis.reserved = watch.reserved_;
   analysis.at_peak = blocks_at(trace, watch, script.at_start.segments, analysis.allocated.event);
+  analysis.held = find_held_blocks(trace, watch.block_bytes_, analysis.allocated.event);
   analysis.curve = std::move(watch.curve_);
   SegmentsAt at_peak(analysis.allocated.event);
   replay(script, settings, &at_peak);

@@ -16,6 +16,7 @@
 #include "allocator/replay.h"
 #include "base/result.h"
 #include "replay/fragmentation.h"
+#include "replay/held_blocks.h"
 #include "trace/allocation_trace.h"
 
 namespace plimsoll {
@@ -59,6 +60,7 @@ struct SnapshotAnalysis {
   Bytes allocated_replayed_backwards;  // from the dump back, by the sizes that the trace shows
   std::vector<LiveBlock> at_peak;      // when `allocated` peaks; largest first
   Fragmentation fragmentation;         // when `allocated` peaks
+  HeldBlocks held;
   std::vector<CurvePoint> curve;
   ReplayResult replay;
   std::vector<WhatIf> what_if;

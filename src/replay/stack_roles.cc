@@ -16,17 +16,26 @@ bool is_python_file(std::string_view filename) {
   return filename.ends_with(".py") || filename.starts_with("<");
 }
 
+// Of a forward within the backward.
+bool is_recomputation(const StackFrame& frame) {
+  return contains(frame.filename, "torch/utils/checkpoint.py") &&
+         (frame.name == "unpack_hook" || frame.name == "recompute_fn");
+}
+
 std::optional<BlockRole> role_by(const StackFrame& frame) {
   const std::string_view name = frame.name, file = frame.filename;
   if (contains(file, "torch/optim/") || contains(file, "torch\\optim\\")) return BlockRole::kOptimizer;
   if (name == "_engine_run_backward" || contains(name, "torch::autograd::Engine::") ||
-      contains(name, "torch::autograd::generated::"))
+      contains(name, "torch::autograd::generated::") || is_recomputation(frame) ||
+      (name == "backward" && is_python_file(file)))
     return BlockRole::kBackward;
   if (contains(file, "nn/modules/module.py") && (name == "convert" || name == "_apply"))
     return BlockRole::kParameter;
+  if (name == "__init__" && contains(file, "torch/nn/modules/")) return BlockRole::kParameter;
   if (name == "reset_parameters" || contains(file, "nn/init.py") || contains(file, "nn/parameter.py"))
     return BlockRole::kParameter;
   if (name == "forward" && is_python_file(file)) return BlockRole::kActivation;
+  if (contains(file, "torch/nn/functional.py")) return BlockRole::kActivation;
   if (name == "_call_impl" && contains(file, "nn/modules/module.py")) return BlockRole::kActivation;
   return std::nullopt;
 }
@@ -64,6 +73,7 @@ std::string op_in(const StackFrame& frame) {
 StackMeaning meaning_of(const StackTable& stacks, StackId id) {
   StackMeaning m;
   std::optional<FrameId> python;
+  bool is_in_module = false;
   for (FrameId f : stacks.frames_of(id)) {
     const StackFrame& frame = stacks.frame(f);
     if (m.op.empty() || frame.name.starts_with("at::_ops::")) {
@@ -72,7 +82,14 @@ StackMeaning meaning_of(const StackTable& stacks, StackId id) {
     }
     if (!is_python_file(frame.filename)) continue;
     if (!python) python = f;
-    if (!m.user_frame && !is_library_file(frame.filename)) m.user_frame = f;
+    const bool is_users = !is_library_file(frame.filename);
+    if (!m.user_frame && is_users) m.user_frame = f;
+    if (role_by(frame) == BlockRole::kActivation) {
+      is_in_module = true;
+      m.call_frame.reset();
+    } else if (is_in_module && is_users && !m.call_frame) {
+      m.call_frame = f;
+    }
   }
   m.role = role_of(stacks, id);
   m.shown_frame = m.user_frame ? m.user_frame : python ? python : telling_frame(stacks, id);
@@ -113,6 +130,12 @@ std::vector<StackMeaning> meanings_of(const StackTable& stacks) {
   all.reserve(stacks.size());
   for (size_t id = 0; id < stacks.size(); ++id) all.push_back(meaning_of(stacks, static_cast<StackId>(id)));
   return all;
+}
+
+BlockRole role_without_stack(const StackTable& stacks) {
+  for (FrameId f = 0; f < stacks.num_frames(); ++f)
+    if (!is_python_file(stacks.frame(f).filename)) return BlockRole::kUnknown;
+  return stacks.num_frames() > 0 ? BlockRole::kBackward : BlockRole::kUnknown;
 }
 
 }  // namespace plimsoll

@@ -6,11 +6,12 @@
 // optimizer memory. A backward's engine (`_engine_run_backward`, torch::autograd) makes gradients and
 // backward temporaries, even of a forward that is recomputed within. Otherwise the innermost frame that
 // decides:
-// `_apply` and `convert` of nn/modules/module.py, nn/parameter.py, nn/init.py, `reset_parameters` make
-// parameters, a `forward` or a module's call activations. What a block lives through decides further
-// (report/snapshot_holders.cc): optimizer memory that is never freed, or alive while others allocate, is
-// state; a block from before the trace that is never freed and has the size of a gradient or state is a
-// parameter. Source: torch/optim/*.py, torch/autograd/__init__.py, torch/nn/modules/module.py.
+// `_apply` and `convert` of nn/modules/module.py, constructors of nn/modules, nn/parameter.py, nn/init.py,
+// `reset_parameters` make parameters, a `forward`, a module's call and nn/functional.py activations. What a
+// block lives through decides further (report/snapshot_holders.cc): optimizer memory that is never freed, or
+// alive while others allocate, is state; a block from before the trace that is never freed and has the size
+// of a gradient or state is a parameter. Source: torch/optim/*.py, torch/autograd/__init__.py,
+// torch/nn/modules/module.py, torch/utils/checkpoint.py.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +41,16 @@ struct StackMeaning {
   std::optional<FrameId> user_frame;   // the innermost of the user's own code
   std::optional<FrameId> shown_frame;  // that one, or else the innermost of Python, or else the innermost
   std::string op;                      // "aten::mm", where the stack shows it
+  // Where the user's code called the outermost module: where its result is held.
+  std::optional<FrameId> call_frame;
 };
 
 // Of every stack of the table.
 std::vector<StackMeaning> meanings_of(const StackTable& stacks);
+
+// Of an alloc without a stack. Where only Python's frames were recorded (stacks="python"), it is of a thread
+// without Python, as the backward's on a GPU is.
+BlockRole role_without_stack(const StackTable& stacks);
 
 // Of a Python library or an interpreter, not of the user's code.
 bool is_library_file(std::string_view filename);

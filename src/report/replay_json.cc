@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/replay_findings.h"
 #include "report/replay_page.h"
 #include "report/snapshot_holders.h"
 
@@ -22,6 +23,25 @@ Json holders_json(const DeviceReplay& d) {
                    {"bytes", line.total.value},
                    {"largest_bytes", line.largest.value}});
   return all;
+}
+
+Json frame_json(const AllocationTrace& trace, const std::optional<FrameId>& frame) {
+  return frame ? Json(frame_text(trace.stacks.frame(*frame))) : Json();
+}
+
+Json held_json(const DeviceReplay& d) {
+  const HeldBlocks& held = d.analysis.held;
+  Json lines = Json::array();
+  for (const HeldLine& line : held.lines)
+    lines.push_back({{"where", frame_json(*d.trace, line.frame)},
+                     {"called_at", frame_json(*d.trace, line.call_frame)},
+                     {"what", name_of(line.kind)},
+                     {"freed", name_of(line.until)},
+                     {"blocks", line.blocks},
+                     {"steps", line.steps},
+                     {"bytes", line.most.value},
+                     {"peak_bytes", line.at_peak.value}});
+  return {{"backwards", held.backwards}, {"peak_bytes", held.at_peak.value}, {"lines", std::move(lines)}};
 }
 
 Json replay_part(const ReplayResult& r) {
@@ -73,6 +93,7 @@ Json device_json(const DeviceReplay& d, const std::vector<TraceImperfection>& im
             {"reserved_event", event_json(a.reserved.event)},
             {"allocated_bytes_replayed_backwards", a.allocated_replayed_backwards.value},
             {"holders", holders_json(d)}}},
+          {"held_past_use", held_json(d)},
           {"replay", replay_part(a.replay)},
           {"what_if", what_if_part(a)}};
 }

@@ -6,6 +6,7 @@
 
 #include "base/text_table.h"
 #include "report/plot.h"
+#include "report/replay_findings.h"
 #include "report/snapshot_holders.h"
 
 namespace plimsoll {
@@ -186,7 +187,8 @@ std::string what_if_text(const DeviceReplay& d) {
 
 std::string replay_page(const std::string& file, const DeviceReplay& d, const ReplayPageOptions& options) {
   return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) + holders_text(d, options) +
-         fragmentation_text(d) + replay_text(d.analysis.replay) + what_if_text(d);
+         held_blocks_text(d, options) + fragmentation_text(d) + replay_text(d.analysis.replay) +
+         what_if_text(d);
 }
 
 }  // namespace plimsoll

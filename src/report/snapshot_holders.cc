@@ -12,7 +12,9 @@ namespace {
 class Roles {
  public:
   Roles(const AllocationTrace& trace, const std::vector<LiveBlock>& blocks)
-      : trace_(trace), meanings_(meanings_of(trace.stacks)) {
+      : trace_(trace),
+        meanings_(meanings_of(trace.stacks)),
+        without_stack_(role_without_stack(trace.stacks)) {
     count_other_allocations();
     for (const LiveBlock& block : blocks) {
       const BlockRole role = of_stack(block);
@@ -32,7 +34,7 @@ class Roles {
 
  private:
   BlockRole of_stack(const LiveBlock& block) const {
-    if (!block.stack) return BlockRole::kUnknown;
+    if (!block.stack) return block.event ? without_stack_ : BlockRole::kUnknown;
     const BlockRole role = meanings_[*block.stack].role;
     if (role != BlockRole::kOptimizer) return role;
     const size_t from = block.event.value_or(0), until = block.freed.value_or(trace_.events.size());
@@ -54,6 +56,7 @@ class Roles {
 
   const AllocationTrace& trace_;
   std::vector<StackMeaning> meanings_;
+  BlockRole without_stack_;
   std::vector<uint32_t> others_before_;
   std::set<int64_t> sizes_of_parameters_;
 };
