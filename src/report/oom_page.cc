@@ -1,83 +1,17 @@
 #include "report/oom_page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/text_table.h"
+#include "report/oom_account.h"
+#include "report/oom_findings.h"
 
 namespace plimsoll {
 namespace {
-
-constexpr Bytes kUsualContext = kGiB;  // of CUDA with the libraries that most jobs load, rounded up
-
-Bytes others(const OutOfMemoryMessage& m) {
-  Bytes total;
-  for (const OutOfMemoryMessage::Process& process : m.other_processes) total += process.in_use;
-  return total;
-}
-
-// Of the device, in use by none that the message names.
-std::optional<Bytes> unnamed(const OutOfMemoryMessage& m) {
-  if (!m.capacity || !m.free || !m.allocated || !m.reserved_unallocated) return std::nullopt;
-  const Bytes ours = m.in_use.value_or(*m.allocated + *m.reserved_unallocated);
-  return std::max(*m.capacity - *m.free - ours - others(m), Bytes{});
-}
-
-void say_fragmentation(const OutOfMemoryMessage& m, std::vector<std::string>& all) {
-  if (!m.reserved_unallocated || !m.allocated) return;
-  const Bytes stranded = *m.reserved_unallocated;
-  if (stranded >= m.tried)
-    all.push_back(fmt::format(
-        "Fragmentation: {} lay cached in pieces that were each too small for {}. With "
-        "PYTORCH_ALLOC_CONF=expandable_segments:True the request would most likely have been served.",
-        to_text(stranded), to_text(m.tried)));
-  else if (m.free && stranded + *m.free >= m.tried)
-    all.push_back(
-        fmt::format("Fragmentation: {} cached and {} free together would have been enough for {}. Try "
-                    "PYTORCH_ALLOC_CONF=expandable_segments:True.",
-                    to_text(stranded), to_text(*m.free), to_text(m.tried)));
-  else
-    all.push_back(
-        fmt::format("Fragmentation isn't the cause: only {} was cached and unused.", to_text(stranded)));
-}
-
-void say_others(const OutOfMemoryMessage& m, std::vector<std::string>& all) {
-  if (!m.other_processes.empty()) {
-    const bool may_be_own = !m.in_use && m.other_processes.size() == 1;
-    all.push_back(
-        may_be_own
-            ? fmt::format("Process {} holds {}: another one, or this one as it is numbered outside of its "
-                          "container.",
-                          m.other_processes[0].id, to_text(m.other_processes[0].in_use))
-            : fmt::format(
-                  "Other processes hold {} of this GPU; ended, or elsewhere, they leave it to the job.",
-                  to_text(others(m))));
-  }
-  const std::optional<Bytes> beside = m.beside_pytorch();
-  if (beside && *beside > kUsualContext)
-    all.push_back(fmt::format(
-        "{} is this process's but not of PyTorch's allocator: the CUDA context and libraries take up to "
-        "about {}, NCCL's buffers, another framework or CUDA code of one's own the rest.",
-        to_text(*beside), to_text(kUsualContext)));
-}
-
-void say_limit(const OutOfMemoryMessage& m, std::vector<std::string>& all) {
-  if (m.capacity && m.tried > *m.capacity)
-    all.push_back(
-        fmt::format("The request alone, {}, is larger than the device, {}: no cache or setting makes it fit.",
-                    to_text(m.tried), to_text(*m.capacity)));
-  if (m.allowed)
-    all.push_back(fmt::format("The process may use {} (torch.cuda.set_per_process_memory_fraction()).",
-                              to_text(*m.allowed)));
-  else if (m.free && *m.free >= m.tried)
-    all.push_back(
-        fmt::format("{} was free when the message was written, enough for {}: something gave memory back in "
-                    "between, or a limit "
-                    "outside of PyTorch holds (MIG, a virtual GPU).",
-                    to_text(*m.free), to_text(m.tried)));
-}
 
 std::string title(const std::string& file, const OutOfMemoryMessage& m) {
   std::string text = fmt::format("{}: {} out of memory", file, m.kind.empty() ? "GPU" : m.kind);
@@ -87,20 +21,29 @@ std::string title(const std::string& file, const OutOfMemoryMessage& m) {
   return text + "\n";
 }
 
-std::string table_of(const OutOfMemoryMessage& m) {
+std::string ids_of(const std::vector<OutOfMemoryMessage::Process>& processes) {
+  std::vector<int64_t> ids;
+  for (const OutOfMemoryMessage::Process& process : processes) ids.push_back(process.id);
+  return fmt::format("{}", fmt::join(ids, ", "));
+}
+
+std::string table_of(const OutOfMemoryMessage& m, const OomAccount& account) {
+  const bool is_mps = m.wording == OomWording::kMps;
   TextTable table({"", ""}, {Align::kLeft, Align::kRight});
   const auto row = [&](std::string what, const std::optional<Bytes>& size) {
     if (size) table.add({std::move(what), to_text(*size)});
   };
-  row("allocated by tensors", m.allocated);
+  row(is_mps ? "of PyTorch's allocator, cached blocks too" : "allocated by tensors", m.allocated);
   row("  of it in private pools (CUDA graphs, MemPool)", m.private_pools);
   row("cached, not allocated", m.reserved_unallocated);
-  row("of this process, beside PyTorch's allocator", m.beside_pytorch());
-  for (const OutOfMemoryMessage::Process& process : m.other_processes)
+  row("of this process, beside PyTorch's allocator", account.beside);
+  if (!account.one_is_own.empty())
+    row(fmt::format("processes {}, beside the above", ids_of(account.one_is_own)), account.beyond_own);
+  for (const OutOfMemoryMessage::Process& process : account.others)
     row(fmt::format("process {}", process.id), process.in_use);
-  const std::optional<Bytes> rest = unnamed(m);
-  if (rest && (!m.in_use || *rest > kMiB * 64))
-    row(m.in_use ? "not named by the message" : "context, libraries, other processes", rest);
+  const bool is_all_named = account.own_use || !account.one_is_own.empty();
+  if (account.unnamed && (!is_all_named || *account.unnamed > kMiB * 64))
+    row(is_all_named ? "not named by the message" : "context, libraries, other processes", account.unnamed);
   row("free", m.free);
   table.add_rule();
   row("capacity of the device", m.capacity);
@@ -112,27 +55,50 @@ nlohmann::ordered_json json_of(const std::optional<Bytes>& size) {
   return size ? nlohmann::ordered_json(size->value) : nlohmann::ordered_json();
 }
 
-}  // namespace
+std::string_view name_of(OwnProcess how) {
+  constexpr std::array<std::string_view, 6> kNames = {"named",   "none-listed",    "not-listed",
+                                                      "by-sums", "one-of-several", "undecided"};
+  return kNames[static_cast<size_t>(how)];
+}
 
-std::vector<std::string> findings_of(const OutOfMemoryMessage& m) {
-  std::vector<std::string> all;
-  say_limit(m, all);
-  say_fragmentation(m, all);
-  say_others(m, all);
-  if (m.free && m.tried > *m.free)
-    all.push_back(fmt::format(
-        "At this moment at least {} less had to be held, and later ones may need more: `plimsoll estimate` "
-        "of the job says what holds the memory and what would help.",
-        to_text(m.tried - *m.free)));
+nlohmann::ordered_json json_of(const std::vector<OutOfMemoryMessage::Process>& processes) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const OutOfMemoryMessage::Process& process : processes)
+    all.push_back({{"id", process.id}, {"bytes", process.in_use.value}});
   return all;
 }
+
+nlohmann::ordered_json json_of(const OutOfMemoryMessage& m) {
+  const OomAccount account = account_of(m);
+  return {{"kind", m.kind},
+          {"device", m.device ? nlohmann::ordered_json(*m.device) : nlohmann::ordered_json()},
+          {"times", m.times},
+          {"tried_bytes", m.tried.value},
+          {"capacity_bytes", json_of(m.capacity)},
+          {"free_bytes", json_of(m.free)},
+          {"in_use_bytes", json_of(account.own_use)},
+          {"allowed_bytes", json_of(m.allowed)},
+          {"allocated_bytes", json_of(m.allocated)},
+          {"private_pool_bytes", json_of(m.private_pools)},
+          {"reserved_unallocated_bytes", json_of(m.reserved_unallocated)},
+          {"beside_pytorch_bytes", json_of(account.beside)},
+          {"unnamed_bytes", json_of(account.unnamed)},
+          {"own_process",
+           {{"id", account.own ? nlohmann::ordered_json(account.own->id) : nlohmann::ordered_json()},
+            {"how", name_of(account.how)}}},
+          {"one_is_own_process", json_of(account.one_is_own)},
+          {"other_processes", json_of(account.others)},
+          {"findings", findings_of(m)}};
+}
+
+}  // namespace
 
 std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
                      const std::vector<std::string>& notes) {
   std::string text;
   for (const OutOfMemoryMessage& m : messages) {
     if (!text.empty()) text += "\n";
-    text += title(file, m) + table_of(m) + "\nWhat the numbers say\n";
+    text += title(file, m) + table_of(m, account_of(m)) + "\nWhat the numbers say\n";
     for (const std::string& finding : findings_of(m)) text += "  - " + finding + "\n";
   }
   text += "\nNotes\n  the message rounds: sizes in GiB may be 5 MiB more or less\n";
@@ -143,25 +109,7 @@ std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessa
 std::string oom_json(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
                      const std::vector<std::string>& notes) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const OutOfMemoryMessage& m : messages) {
-    nlohmann::ordered_json processes = nlohmann::ordered_json::array();
-    for (const OutOfMemoryMessage::Process& process : m.other_processes)
-      processes.push_back({{"id", process.id}, {"bytes", process.in_use.value}});
-    all.push_back({{"kind", m.kind},
-                   {"device", m.device ? nlohmann::ordered_json(*m.device) : nlohmann::ordered_json()},
-                   {"times", m.times},
-                   {"tried_bytes", m.tried.value},
-                   {"capacity_bytes", json_of(m.capacity)},
-                   {"free_bytes", json_of(m.free)},
-                   {"in_use_bytes", json_of(m.in_use)},
-                   {"allowed_bytes", json_of(m.allowed)},
-                   {"allocated_bytes", json_of(m.allocated)},
-                   {"private_pool_bytes", json_of(m.private_pools)},
-                   {"reserved_unallocated_bytes", json_of(m.reserved_unallocated)},
-                   {"beside_pytorch_bytes", json_of(m.beside_pytorch())},
-                   {"other_processes", std::move(processes)},
-                   {"findings", findings_of(m)}});
-  }
+  for (const OutOfMemoryMessage& m : messages) all.push_back(json_of(m));
   const nlohmann::ordered_json root = {
       {"schema", "plimsoll.out_of_memory/1"}, {"file", file}, {"messages", std::move(all)}, {"notes", notes}};
   return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -8,9 +8,6 @@
 
 namespace plimsoll {
 
-// Sentences, the likeliest cause first. Rules over the message's own numbers; each names those it stands on.
-std::vector<std::string> findings_of(const OutOfMemoryMessage& message);
-
 std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
                      const std::vector<std::string>& notes);
 std::string oom_json(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,

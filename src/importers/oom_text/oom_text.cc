@@ -3,13 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 
 namespace plimsoll {
 namespace {
 
-constexpr std::string_view kMark = "out of memory. Tried to allocate ";
+struct Mark {
+  std::string_view words;
+  bool is_mps;
+};
+constexpr std::array<Mark, 3> kMarks = {{{"out of memory. Tried to allocate ", false},
+                                         {"out of memory (MPS allocated: ", true},
+                                         {"out of memory) Currently allocated : ", false}}};
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
@@ -48,7 +55,7 @@ class Message {
   bool has(std::string_view words) const { return line_.find(words) != std::string::npos; }
 
   std::optional<int> device() const {
-    for (const std::string_view words : {" GPU ", "(GPU ", " Device "}) {
+    for (const std::string_view words : {" GPU ", "(GPU ", "(NPU ", " Device "}) {
       const size_t at = line_.find(words);
       if (at == std::string::npos) continue;
       const char* const first = line_.data() + at + words.size();
@@ -56,6 +63,18 @@ class Message {
       if (std::from_chars(first, line_.data() + line_.size(), number).ec == std::errc()) return number;
     }
     return std::nullopt;
+  }
+
+  // "PYTORCH_CUDA_ALLOC_CONF" of "try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".
+  std::string settings_variable() const {
+    constexpr std::string_view kEnd = "_ALLOC_CONF", kStart = "PYTORCH";
+    const size_t at = line_.find(kEnd);
+    if (at == std::string::npos) return {};
+    size_t begin = at;
+    while (begin > 0 && ((line_[begin - 1] >= 'A' && line_[begin - 1] <= 'Z') || line_[begin - 1] == '_'))
+      --begin;
+    const std::string name = line_.substr(begin, at + kEnd.size() - begin);
+    return name.starts_with(kStart) ? name : std::string();
   }
 
   // "Process 47694 has 44.17 GiB memory in use."
@@ -74,7 +93,8 @@ class Message {
   }
 
  private:
-  // A number and its unit, as format_size() writes them: "512 bytes", "20.00 MiB".
+  // A number and its unit, as format_size() writes them: "512 bytes", "20.00 MiB". Until 2.4 that of MPS
+  // wrote "GB" for 2^30.
   std::optional<Bytes> size_at(size_t at) const {
     const std::string_view rest = std::string_view(line_).substr(at);
     size_t length = 0, words = 0;
@@ -83,45 +103,73 @@ class Message {
     while (!size.empty() &&
            (size.back() == '.' || size.back() == ';' || size.back() == ',' || size.back() == ')'))
       size.remove_suffix(1);
-    const std::optional<Bytes> bytes = parse_bytes(size);
+    std::string unit(size);
+    if (unit.ends_with("KB") || unit.ends_with("MB") || unit.ends_with("GB"))
+      unit.insert(unit.size() - 1, "i");
+    const std::optional<Bytes> bytes = parse_bytes(unit);
     return bytes && bytes->value >= 0 ? bytes : std::nullopt;
   }
 
   std::string line_;
 };
 
-// "CUDA" of "CUDA out of memory"; the word before the mark.
-std::string kind_before(std::string_view text, size_t mark) {
-  size_t end = mark;
-  while (end > 0 && is_space(text[end - 1])) --end;
-  size_t begin = end;
-  while (begin > 0 && text[begin - 1] >= 'A' && text[begin - 1] <= 'Z') --begin;
-  return std::string(text.substr(begin, end - begin));
+// "(GPU 0; 3.95 GiB total capacity; 1.72 GiB already allocated; ...": before 2.1.
+void read_in_brackets(const Message& m, OutOfMemoryMessage& message) {
+  message.wording = OomWording::kBefore21;
+  message.capacity = m.size_before("total capacity;");
+  message.allocated = m.size_before("already allocated;");
+  message.free = m.size_before("free;");
+  message.reserved_unallocated = m.size_before("cached)");
+  if (message.reserved_unallocated) message.wording = OomWording::kBefore15;
+  const std::optional<Bytes> reserved = m.size_before("reserved in total by PyTorch");
+  if (reserved && message.allocated)
+    message.reserved_unallocated = std::max(*reserved - *message.allocated, Bytes{});
 }
 
-std::optional<OutOfMemoryMessage> parse(const Message& m, std::string kind) {
-  const std::optional<Bytes> tried = m.size_behind("Tried to allocate ");
-  if (!tried) return std::nullopt;
-  OutOfMemoryMessage message{.kind = std::move(kind), .tried = *tried, .device = m.device()};
-  message.allowed = m.size_before("allowed;");
-  if (m.has("total capacity;")) {  // before 2.1
-    message.capacity = m.size_before("total capacity;");
-    message.allocated = m.size_before("already allocated;");
-    message.free = m.size_before("free;");
-    message.reserved_unallocated = m.size_before("cached)");
-    const std::optional<Bytes> reserved = m.size_before("reserved in total by PyTorch");
-    if (reserved && message.allocated)
-      message.reserved_unallocated = std::max(*reserved - *message.allocated, Bytes{});
-    return message;
-  }
+void read_sentences(const Message& m, OutOfMemoryMessage& message) {
   message.capacity = m.size_behind("has a total capacity of ");
   if (!message.capacity) message.capacity = m.size_behind("has a total capacty of ");  // 2.1.0
   message.free = m.size_behind("of which ");
   message.in_use = m.size_behind("this process has ");
-  message.other_processes = m.processes();
+  message.processes = m.processes();
   message.allocated = m.size_behind("Of the allocated memory ");
   message.private_pools = m.size_before("allocated in private pools");
   message.reserved_unallocated = m.size_before("is reserved by PyTorch but unallocated");
+}
+
+// Without a memory fraction the limit is the largest number there is.
+void read_async(const Message& m, OutOfMemoryMessage& message) {
+  message.wording = OomWording::kAsync;
+  message.allocated = m.size_behind("Currently allocated : ");
+  message.capacity = m.size_behind("Device limit : ");
+  message.free = m.size_behind("Free (according to CUDA): ");
+  message.allowed = m.size_behind("user-supplied memory fraction) : ");
+  if (message.allowed && message.capacity && *message.allowed >= *message.capacity) message.allowed.reset();
+}
+
+void read_mps(const Message& m, OutOfMemoryMessage& message) {
+  message.wording = OomWording::kMps;
+  message.allocated = m.size_behind("MPS allocated: ");
+  message.allowed = m.size_behind("max allowed: ");
+  const std::optional<Bytes> other = m.size_behind("other allocations: ");
+  if (other && message.allocated) message.in_use = *message.allocated + *other;
+}
+
+std::optional<OutOfMemoryMessage> parse(const Message& m, std::string kind) {
+  std::optional<Bytes> tried = m.size_behind("Tried to allocate ");
+  if (!tried) tried = m.size_behind("Requested : ");
+  if (!tried) return std::nullopt;
+  OutOfMemoryMessage message{.kind = std::move(kind), .tried = *tried, .device = m.device()};
+  message.allowed = m.size_before("allowed;");
+  message.settings_variable = m.settings_variable();
+  if (m.has("MPS allocated: "))
+    read_mps(m, message);
+  else if (m.has("Currently allocated : "))
+    read_async(m, message);
+  else if (m.has("total capacity;"))
+    read_in_brackets(m, message);
+  else
+    read_sentences(m, message);
   return message;
 }
 
@@ -133,26 +181,45 @@ SourcePosition place_of(std::string_view text, size_t at, const std::string& fil
           .column = static_cast<int>(at - line_start) + 1};
 }
 
-// Where the mark begins, however it is wrapped; its length follows.
-size_t find_mark(std::string_view text, size_t from, size_t& length) {
-  constexpr std::string_view kFirst = "out";
-  for (size_t at = text.find(kFirst, from); at != std::string_view::npos; at = text.find(kFirst, at + 1)) {
-    size_t next = at, matched = 0;
-    while (matched < kMark.size() && next < text.size()) {
-      if (is_space(kMark[matched]) && is_space(text[next])) {
-        while (next < text.size() && is_space(text[next])) ++next;
-      } else if (kMark[matched] == text[next]) {
-        ++next;
-      } else {
-        break;
-      }
-      ++matched;
+// How many bytes of the text the words take, wrapped as they may be; 0: they don't stand here.
+size_t length_of(std::string_view words, std::string_view text) {
+  size_t next = 0;
+  for (const char c : words) {
+    if (is_space(c) && next < text.size() && is_space(text[next])) {
+      while (next < text.size() && is_space(text[next])) ++next;
+    } else if (next < text.size() && c == text[next]) {
+      ++next;
+    } else {
+      return 0;
     }
-    if (matched < kMark.size()) continue;
-    length = next - at;
-    return at;
   }
-  return std::string_view::npos;
+  return next;
+}
+
+struct Found {
+  size_t at = std::string_view::npos;
+  size_t length = 0;
+  bool is_mps = false;
+};
+
+Found find_mark(std::string_view text, size_t from) {
+  constexpr std::string_view kFirst = "out";
+  for (size_t at = text.find(kFirst, from); at != std::string_view::npos; at = text.find(kFirst, at + 1))
+    for (const Mark& mark : kMarks)
+      if (const size_t length = length_of(mark.words, text.substr(at)); length > 0)
+        return {.at = at, .length = length, .is_mps = mark.is_mps};
+  return {};
+}
+
+// "CUDA" of "CUDA out of memory": the word before the mark. That of cudaMallocAsync has none.
+std::string kind_of(std::string_view text, const Found& mark) {
+  if (mark.is_mps) return "MPS";
+  size_t end = mark.at;
+  if (end > 0 && text[end - 1] == '(') return "CUDA";
+  while (end > 0 && is_space(text[end - 1])) --end;
+  size_t begin = end;
+  while (begin > 0 && text[begin - 1] >= 'A' && text[begin - 1] <= 'Z') --begin;
+  return std::string(text.substr(begin, end - begin));
 }
 
 void add(std::vector<OutOfMemoryMessage>& all, OutOfMemoryMessage message) {
@@ -168,35 +235,31 @@ void add(std::vector<OutOfMemoryMessage>& all, OutOfMemoryMessage message) {
 
 }  // namespace
 
-bool sniff_oom_text(std::string_view text) {
-  size_t length = 0;
-  return find_mark(text, 0, length) != std::string_view::npos;
-}
+bool sniff_oom_text(std::string_view text) { return find_mark(text, 0).at != std::string_view::npos; }
 
 Result<std::vector<OutOfMemoryMessage>> read_oom_text(std::string_view text, const std::string& file) {
   std::vector<OutOfMemoryMessage> all;
-  size_t length = 0;
-  size_t at = find_mark(text, 0, length);
-  if (at == std::string_view::npos)
+  Found mark = find_mark(text, 0);
+  if (mark.at == std::string_view::npos)
     return fail(
         {.position = {.file = file},
          .message = "holds no out-of-memory error of PyTorch",
          .expected = "a text such as \"CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has ...\""});
-  while (at != std::string_view::npos) {
-    const size_t next = find_mark(text, at + length, length);
-    const size_t end = std::min({next, text.size(), at + kLongestOomMessage});
+  while (mark.at != std::string_view::npos) {
+    const Found next = find_mark(text, mark.at + mark.length);
+    const size_t end = std::min({next.at, text.size(), mark.at + kLongestOomMessage});
     const std::optional<OutOfMemoryMessage> message =
-        parse(Message(unwrapped(text.substr(at, end - at))), kind_before(text, at));
+        parse(Message(unwrapped(text.substr(mark.at, end - mark.at))), kind_of(text, mark));
     if (!message)
-      return fail({.position = place_of(text, at, file),
+      return fail({.position = place_of(text, mark.at, file),
                    .message = "the out-of-memory error names no size",
                    .expected = "\"Tried to allocate\" and a size such as 20.00 MiB"});
     add(all, *message);
     if (all.size() > kMostOomMessages)
-      return fail({.position = place_of(text, at, file),
+      return fail({.position = place_of(text, mark.at, file),
                    .message = "too many different out-of-memory errors",
                    .expected = fmt::format("at most {}", kMostOomMessages)});
-    at = next;
+    mark = next;
   }
   return all;
 }

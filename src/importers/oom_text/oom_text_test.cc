@@ -36,14 +36,14 @@ TEST(OomText, OfTwoOneAndLater) {
   EXPECT_EQ(m.device, 3);
   EXPECT_EQ(m.capacity, gib(94.97));
   EXPECT_EQ(m.free, mib(16.88));
-  EXPECT_EQ(m.other_processes, (std::vector<OutOfMemoryMessage::Process>{{560, gib(7.95)}}));
+  EXPECT_EQ(m.processes, (std::vector<OutOfMemoryMessage::Process>{{560, gib(7.95)}}));
   EXPECT_EQ(m.in_use, gib(11.93));
   EXPECT_EQ(m.allowed, gib(20));
   EXPECT_EQ(m.allocated, gib(11.24));
   EXPECT_EQ(m.private_pools, mib(38));
   EXPECT_EQ(m.reserved_unallocated, mib(14.48));
-  ASSERT_TRUE(m.beside_pytorch());
-  EXPECT_EQ(*m.beside_pytorch(), gib(11.93) - gib(11.24) - mib(14.48));
+  EXPECT_EQ(m.wording, OomWording::kFrom21);
+  EXPECT_EQ(m.settings_variable, "PYTORCH_CUDA_ALLOC_CONF");
 }
 
 TEST(OomText, MisspeltInTwoOneZeroAndWithoutADeviceNumber) {
@@ -58,7 +58,6 @@ TEST(OomText, MisspeltInTwoOneZeroAndWithoutADeviceNumber) {
   EXPECT_EQ(m.capacity, gib(44.34));
   EXPECT_EQ(m.free, mib(160.81));
   EXPECT_FALSE(m.in_use);
-  EXPECT_FALSE(m.beside_pytorch());
   EXPECT_EQ(m.reserved_unallocated, mib(396.27));
 }
 
@@ -76,6 +75,7 @@ TEST(OomText, OfOneFiveToTwoZero) {
   EXPECT_EQ(m.free, mib(354.88));
   EXPECT_EQ(m.allowed, gib(3));
   EXPECT_EQ(m.reserved_unallocated, gib(2.46) - gib(1.72));
+  EXPECT_EQ(m.wording, OomWording::kBefore21);
 }
 
 TEST(OomText, BeforeOneFiveCachedExcludesAllocated) {
@@ -85,6 +85,7 @@ TEST(OomText, BeforeOneFiveCachedExcludesAllocated) {
       "47.44 MiB free; 1.60 GiB cached)");
   EXPECT_EQ(m.allocated, gib(8.5));
   EXPECT_EQ(m.reserved_unallocated, gib(1.6));
+  EXPECT_EQ(m.wording, OomWording::kBefore15);
 }
 
 TEST(OomText, OfXpu) {
@@ -96,6 +97,72 @@ TEST(OomText, OfXpu) {
       "unallocated. Please use `empty_cache` to release all unoccupied cached memory.");
   EXPECT_EQ(m.kind, "XPU");
   EXPECT_EQ(m.allocated, gib(40));
+}
+
+TEST(OomText, OfHipNamesItsOwnVariable) {
+  const OutOfMemoryMessage m = only_message(
+      "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 6.64 GiB. GPU 0 has a total capacity of "
+      "19.92 GiB "
+      "of which 6.22 GiB is free. Of the allocated memory 5.34 GiB is allocated by PyTorch, and 7.10 GiB is "
+      "reserved "
+      "by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+      "PYTORCH_HIP_ALLOC_CONF=expandable_segments:True to avoid fragmentation.");
+  EXPECT_EQ(m.kind, "HIP");
+  EXPECT_EQ(m.reserved_unallocated, gib(7.1));
+  EXPECT_EQ(m.settings_variable, "PYTORCH_HIP_ALLOC_CONF");
+}
+
+TEST(OomText, OfNpu) {
+  const OutOfMemoryMessage m = only_message(
+      "RuntimeError: NPU out of memory. Tried to allocate 2.13 GiB (NPU 3; 60.97 GiB total capacity; 58.81 "
+      "GiB already "
+      "allocated; 58.81 GiB current active; 581.60 MiB free; 59.20 GiB reserved in total by PyTorch) If "
+      "reserved "
+      "memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.");
+  EXPECT_EQ(m.kind, "NPU");
+  EXPECT_EQ(m.device, 3);
+  EXPECT_EQ(m.free, mib(581.6));
+  EXPECT_EQ(m.reserved_unallocated, gib(59.2) - gib(58.81));
+}
+
+// Of 2.4 and later, and of before, whose "GB" is 2^30 too.
+TEST(OomText, OfMps) {
+  const OutOfMemoryMessage m = only_message(
+      "RuntimeError: MPS backend out of memory (MPS allocated: 7.80 GiB, other allocations: 6.94 GiB, max "
+      "allowed: "
+      "18.13 GiB). Tried to allocate 3.46 GiB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to "
+      "disable "
+      "upper limit for memory allocations (may cause system failure).");
+  EXPECT_EQ(m.wording, OomWording::kMps);
+  EXPECT_EQ(m.kind, "MPS");
+  EXPECT_EQ(m.tried, gib(3.46));
+  EXPECT_EQ(m.allocated, gib(7.8));
+  EXPECT_EQ(m.in_use, gib(7.8) + gib(6.94));
+  EXPECT_EQ(m.allowed, gib(18.13));
+  const OutOfMemoryMessage old = only_message(
+      "MPS backend out of memory (MPS allocated: 17.68 GB, other allocations: 3.95 MB, max allowed: 18.13 "
+      "GB). Tried "
+      "to allocate 1024.00 MB on private pool.");
+  EXPECT_EQ(old.allocated, gib(17.68));
+  EXPECT_EQ(old.tried, kGiB);
+}
+
+TEST(OomText, OfCudaMallocAsync) {
+  const std::string text =
+      "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n"
+      "Currently allocated     : 3.16 GiB\nRequested               : 12.00 GiB\nDevice limit            : "
+      "23.99 GiB\n"
+      "Free (according to CUDA): 1.25 GiB\nPyTorch limit (set by user-supplied memory fraction)\n"
+      "                        : ";
+  const OutOfMemoryMessage m = only_message(text + "17179869184.00 GiB\n");
+  EXPECT_EQ(m.wording, OomWording::kAsync);
+  EXPECT_EQ(m.kind, "CUDA");
+  EXPECT_EQ(m.tried, gib(12));
+  EXPECT_EQ(m.allocated, gib(3.16));
+  EXPECT_EQ(m.capacity, gib(23.99));
+  EXPECT_EQ(m.free, gib(1.25));
+  EXPECT_FALSE(m.allowed);
+  EXPECT_EQ(only_message(text + "10.00 GiB\n").allowed, gib(10));
 }
 
 TEST(OomText, WrappedAsTerminalsDo) {

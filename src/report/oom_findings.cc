@@ -1,0 +1,242 @@
+#include "report/oom_findings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "report/oom_advice.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr Bytes kUsualContext = kGiB;  // of CUDA with the libraries that most jobs load, rounded up
+// Of what the process may have: a cause that holds less only decides when the job fails, not whether.
+constexpr double kNotableShare = 0.05;
+
+struct Finding {
+  double share =
+      0;  // of what the process may have; those above kNotableShare come before the job's own tensors
+  std::string text;
+};
+
+class Findings {
+ public:
+  explicit Findings(const OutOfMemoryMessage& message) : m_(message), account_(account_of(message)) {}
+
+  std::vector<std::string> all() {
+    say_impossible();
+    if (is_enough_free()) {
+      say_enough_free();
+    } else {
+      say_limit();
+      say_others();
+      say_beside();
+      say_fragmentation();
+      say_tensors();
+    }
+    say_process();
+    return sorted();
+  }
+
+ private:
+  static constexpr double kFirst = 2, kTensors = kNotableShare, kLast = -1;
+
+  void say(double share, std::string text) { found_.push_back({share, std::move(text)}); }
+  double share_of(Bytes bytes) const {
+    const Bytes whole = m_.capacity ? *m_.capacity : m_.allowed.value_or(Bytes{});
+    return whole.value > 0 ? static_cast<double>(bytes.value) / static_cast<double>(whole.value) : 0;
+  }
+
+  // " (8.8 % of the device)"; nothing where that says nothing.
+  std::string percent_of_device(Bytes bytes) const {
+    const double percent = 100 * share_of(bytes);
+    if (percent == 0 || percent > 100) return {};
+    return percent < 0.1 ? " (under 0.1 % of the device)" : fmt::format(" ({:.1f} % of the device)", percent);
+  }
+
+  Bytes cached() const { return m_.reserved_unallocated.value_or(Bytes{}); }
+  // What the limit counts: reserved memory, of MPS all of the process.
+  Bytes counted() const {
+    return m_.wording == OomWording::kMps ? m_.in_use.value_or(Bytes{})
+                                          : m_.allocated.value_or(Bytes{}) + cached();
+  }
+  bool has_limit() const { return m_.allowed && (m_.allocated || m_.in_use); }
+  Bytes left_by_limit() const { return std::max(*m_.allowed - counted(), Bytes{}); }
+  Bytes tolerance() const {
+    return account_.tolerance + rounding_of(m_.tried) + (m_.allowed ? rounding_of(*m_.allowed) : Bytes{});
+  }
+  bool is_limit_reached() const { return has_limit() && left_by_limit() < m_.tried + tolerance(); }
+  bool knows_room() const { return m_.free || has_limit(); }
+  Bytes room() const {
+    if (!m_.free) return left_by_limit();
+    return has_limit() ? std::min(*m_.free, left_by_limit()) : *m_.free;
+  }
+  bool is_enough_free() const { return m_.free && *m_.free >= m_.tried && !is_limit_reached(); }
+
+  void say_impossible() {
+    if (m_.capacity && m_.tried > *m_.capacity)
+      say(kFirst,
+          fmt::format(
+              "The request alone, {}, is larger than the device, {}: no cache or setting makes it fit.",
+              to_text(m_.tried), to_text(*m_.capacity)));
+    if (m_.capacity && counted() > *m_.capacity + tolerance())
+      say(kFirst,
+          fmt::format("PyTorch holds {} on a device of {}: the driver keeps the rest in the host's memory "
+                      "(Windows' shared GPU memory), which is slow.",
+                      to_text(counted()), to_text(*m_.capacity)));
+  }
+
+  void say_enough_free() {
+    say(kFirst,
+        fmt::format(
+            "{} was free when the message was written, enough for {}: something gave memory back in between, "
+            "or a limit outside of PyTorch holds (MIG, a virtual GPU, the driver). Neither fragmentation nor "
+            "the cache is to blame.",
+            to_text(*m_.free), to_text(m_.tried)));
+    if (m_.allowed)
+      say(kLast, fmt::format("The process may use {}, which it hasn't reached.", to_text(*m_.allowed)));
+  }
+
+  void say_limit() {
+    if (!has_limit()) return;
+    if (!is_limit_reached())
+      return say(kLast,
+                 fmt::format("The process may use {}, which it hasn't reached.", to_text(*m_.allowed)));
+    if (m_.wording == OomWording::kMps)
+      return say(
+          kFirst,
+          fmt::format("MPS lets this process have {} and it has {}: too much for {} more. The limit is "
+                      "PYTORCH_MPS_HIGH_WATERMARK_RATIO times what Metal recommends; 0.0 lifts it, and "
+                      "macOS then swaps or fails.",
+                      to_text(*m_.allowed), to_text(counted()), to_text(m_.tried)));
+    std::string text = fmt::format(
+        "The limit of {} was reached (torch.cuda.set_per_process_memory_fraction()): {} is reserved and {} "
+        "was asked "
+        "for.",
+        to_text(*m_.allowed), to_text(counted()), to_text(m_.tried));
+    if (m_.free && *m_.free >= m_.tried)
+      text += fmt::format(" The device itself has {} free: a larger fraction would do.", to_text(*m_.free));
+    say(kFirst, std::move(text));
+  }
+
+  void say_others() {
+    if (m_.free && *m_.free >= m_.tried) return;
+    if (!account_.others.empty() && account_.how != OwnProcess::kUndecided)
+      say(share_of(account_.of_others()),
+          fmt::format("Other processes hold {} of this GPU; ended, or elsewhere, they leave it to the job.",
+                      to_text(account_.of_others())));
+    if (account_.how == OwnProcess::kNoneListed && account_.unnamed && *account_.unnamed > kUsualContext)
+      say(share_of(*account_.unnamed - kUsualContext),
+          fmt::format(
+              "{} is neither free nor PyTorch's: the context and libraries take up to about {}, other "
+              "processes, NCCL or another framework the rest. The message lists no process; `nvidia-smi` "
+              "does.",
+              to_text(*account_.unnamed), to_text(kUsualContext)));
+  }
+
+  void say_beside() {
+    if (!account_.beside || *account_.beside <= kUsualContext) return;
+    if (m_.wording == OomWording::kMps)
+      return say(
+          share_of(*account_.beside),
+          fmt::format(
+              "{} is this process's but not of PyTorch's allocator: Metal's own graphs and kernels, or "
+              "another library on Metal.",
+              to_text(*account_.beside)));
+    say(share_of(*account_.beside - kUsualContext),
+        fmt::format(
+            "{} is this process's but not of PyTorch's allocator: the context and libraries take up to "
+            "about {}, NCCL's buffers, another framework or CUDA code of one's own the rest.",
+            to_text(*account_.beside), to_text(kUsualContext)));
+  }
+
+  void say_fragmentation() {
+    if (!m_.reserved_unallocated || !knows_room()) return;
+    const double share = share_of(cached());
+    const std::string asked = to_text(m_.tried), held = to_text(cached()) + percent_of_device(cached());
+    if (cached() + room() < m_.tried)
+      say(std::min(share, kTensors / 2),
+          fmt::format(
+              "Fragmentation isn't the cause: {} was cached and unused and {} was to be had, together "
+              "less than {}.",
+              to_text(cached()), to_text(room()), asked));
+    else if (cached() >= m_.tried)
+      say(share, fmt::format("Fragmentation: {} lay cached in pieces that were each too small for {}. {}",
+                             held, asked, verdict_of(share)));
+    else
+      say(share,
+          fmt::format("Fragmentation: {} cached and {} free together would have been enough for {}. {}", held,
+                      to_text(room()), asked, verdict_of(share)));
+  }
+  // Expandable segments can't use holes that are smaller than a page of 20 MiB or in private pools: served is
+  // likely where much more was cached than asked for.
+  std::string verdict_of(double share) const {
+    if (share < kNotableShare)
+      return "It decided this request only: with so little cached the next ones fail all the same.";
+    const std::string advice = fragmentation_advice(m_);
+    if (!has_expandable_segments(m_)) return advice;
+    const bool is_plenty = cached() + room() >= m_.tried * 2 && !m_.private_pools;
+    return fmt::format(
+        "{} {}", advice,
+        is_plenty ? "The request would most likely have been served." : "The request may have been served.");
+  }
+
+  void say_tensors() {
+    if (!knows_room() || m_.tried <= room()) return;
+    const std::string less = fmt::format("at least {} less had to be held, and later ones may need more",
+                                         to_text(m_.tried - room()));
+    if (m_.wording == OomWording::kMps) return say(kTensors, fmt::format("At this moment {}.", less));
+    const std::string who = m_.allocated
+                                ? fmt::format("The job's own tensors hold {}{}. ", to_text(*m_.allocated),
+                                              percent_of_device(*m_.allocated))
+                                : std::string();
+    say(kTensors,
+        fmt::format("{}At this moment {}: `plimsoll estimate` of the job says what holds the memory and "
+                    "what would help.",
+                    who, less));
+  }
+
+  void say_process() {
+    const auto id = [](const OutOfMemoryMessage::Process& process) { return process.id; };
+    std::vector<int64_t> ids;
+    if (account_.how == OwnProcess::kBySums)
+      say(kLast,
+          fmt::format("Process {} is this one, as it is numbered outside of its container: its {} hold the "
+                      "tensors and the cache, and beside them would be more than the device has.",
+                      account_.own->id, to_text(account_.own->in_use)));
+    if (account_.how == OwnProcess::kOneOfSeveral) {
+      std::ranges::transform(account_.one_is_own, std::back_inserter(ids), id);
+      say(kLast,
+          fmt::format(
+              "One of the processes {} is this one, as it is numbered outside of its container: beside "
+              "them the tensors would not fit the device. Which one, the sums can't tell.",
+              fmt::join(ids, ", ")));
+    }
+    if (account_.how == OwnProcess::kUndecided) {
+      std::ranges::transform(account_.others, std::back_inserter(ids), id);
+      say(share_of(account_.of_others()),
+          fmt::format(
+              "Process {} holds {}. The sums allow both: another's, or this one's, as it is numbered outside "
+              "of its container. `nvidia-smi` on the host tells.",
+              fmt::join(ids, ", "), to_text(account_.of_others())));
+    }
+  }
+
+  std::vector<std::string> sorted() {
+    std::ranges::stable_sort(found_, std::greater(), &Finding::share);
+    std::vector<std::string> texts;
+    for (Finding& finding : found_) texts.push_back(std::move(finding.text));
+    return texts;
+  }
+
+  const OutOfMemoryMessage& m_;
+  OomAccount account_;
+  std::vector<Finding> found_;
+};
+
+}  // namespace
+
+std::vector<std::string> findings_of(const OutOfMemoryMessage& message) { return Findings(message).all(); }
+
+}  // namespace plimsoll

@@ -1,0 +1,168 @@
+#include "report/oom_findings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/oom_advice.h"
+
+namespace plimsoll {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// Of a device of 80 GiB that is full.
+OutOfMemoryMessage message(Bytes tried, Bytes free, Bytes allocated, Bytes unallocated) {
+  return {.kind = "CUDA",
+          .tried = tried,
+          .device = 0,
+          .capacity = kGiB * 80,
+          .free = free,
+          .in_use = kGiB * 80 - free,
+          .allocated = allocated,
+          .reserved_unallocated = unallocated};
+}
+
+TEST(OomFindings, AJobThatIsTooLarge) {
+  EXPECT_THAT(
+      findings_of(message(kGiB * 2, kGiB, kGiB * 78, kMiB * 512)),
+      ElementsAre(AllOf(HasSubstr("The job's own tensors hold 78.00 GiB (97.5 % of the device)"),
+                        HasSubstr("at least 1.00 GiB less had to be held")),
+                  HasSubstr("Fragmentation isn't the cause: 512.00 MiB was cached and unused and 1.00 GiB")));
+}
+
+TEST(OomFindings, FragmentationThatDecides) {
+  const auto findings = findings_of(message(kGiB * 2, kGiB, kGiB * 71, kGiB * 7));
+  EXPECT_THAT(findings[0],
+              AllOf(HasSubstr("7.00 GiB (8.8 % of the device) lay cached in pieces that were each too small "
+                              "for 2.00 GiB. Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."),
+                    HasSubstr("would most likely have been served")));
+  EXPECT_THAT(
+      findings_of(message(kGiB * 7, kGiB * 2, kGiB * 72, kGiB * 5))[0],
+      AllOf(HasSubstr(
+                "5.00 GiB (6.2 % of the device) cached and 2.00 GiB free together would have been enough"),
+            HasSubstr("may have been served"), Not(HasSubstr("most likely"))));
+}
+
+// What a CUDA graph's pool has cached serves no one else.
+TEST(OomFindings, PrivatePoolsMakeItLessLikely) {
+  OutOfMemoryMessage m = message(kGiB * 2, kGiB, kGiB * 71, kGiB * 7);
+  m.private_pools = kGiB;
+  EXPECT_THAT(findings_of(m)[0], AllOf(HasSubstr("may have been served"), Not(HasSubstr("most likely"))));
+}
+
+TEST(OomFindings, LittleCachedIsNeverTheCause) {
+  // Another process holds 38 of 39 GiB.
+  OutOfMemoryMessage m = message(kMiB * 2, kMiB, kMiB * 500, kMiB * 12);
+  m.capacity = kGiB * 39;
+  m.in_use = kMiB * 900;
+  m.processes = {{7, kGiB * 38}};
+  const auto findings = findings_of(m);
+  EXPECT_THAT(findings[0], HasSubstr("Other processes hold 38.00 GiB"));
+  EXPECT_THAT(findings, Not(Contains(HasSubstr("been served"))));
+  EXPECT_THAT(findings, Contains(HasSubstr("It decided this request only")));
+  // The job's tensors hold all.
+  OutOfMemoryMessage full = message(kMiB * 20, kMiB, kGiB * 15, kMiB * 61);
+  full.capacity = *parse_bytes("15.9 GiB");
+  full.in_use = *full.capacity;
+  EXPECT_THAT(findings_of(full)[0], HasSubstr("The job's own tensors hold 15.00 GiB (94.3 % of the device)"));
+  EXPECT_THAT(findings_of(full), Not(Contains(HasSubstr("been served"))));
+}
+
+TEST(OomFindings, MemoryBesideTheAllocator) {
+  EXPECT_THAT(findings_of(message(kGiB * 2, kGiB, kGiB * 70, kMiB))[0],
+              HasSubstr("9.00 GiB is this process's but not of PyTorch's allocator"));
+  EXPECT_THAT(findings_of(message(kGiB * 2, kGiB, kMiB * 1024 * 78 + kMiB * 100, kMiB)),
+              Not(Contains(HasSubstr("not of PyTorch's allocator"))));
+}
+
+TEST(OomFindings, OtherProcesses) {
+  OutOfMemoryMessage m = message(kGiB * 2, kGiB, kGiB * 60, kMiB);
+  m.processes = {{7, kGiB * 8}, {8, kGiB * 4}};
+  m.in_use = kGiB * 61;
+  EXPECT_THAT(findings_of(m)[0], HasSubstr("Other processes hold 12.00 GiB of this GPU"));
+  m.processes = {{7, kGiB * 79}};
+  m.in_use = std::nullopt;
+  EXPECT_THAT(findings_of(m),
+              Contains(HasSubstr("Process 7 is this one, as it is numbered outside of its container")));
+  EXPECT_THAT(findings_of(m), Not(Contains(HasSubstr("Other processes"))));
+  m.processes = {};
+  EXPECT_THAT(findings_of(m)[0],
+              AllOf(HasSubstr("19.00 GiB is neither free nor PyTorch's"), HasSubstr("nvidia-smi")));
+}
+
+TEST(OomFindings, ALimitIsNamedAndNothingElse) {
+  OutOfMemoryMessage m = message(kGiB, kGiB * 40, kGiB * 39, kMiB * 120);
+  m.allowed = kGiB * 40;
+  const auto findings = findings_of(m);
+  EXPECT_THAT(findings[0], AllOf(HasSubstr("The limit of 40.00 GiB was reached"),
+                                 HasSubstr("a larger fraction would do")));
+  EXPECT_THAT(findings, Not(Contains(HasSubstr("expandable_segments"))));
+  EXPECT_THAT(findings, Not(Contains(HasSubstr("was free when"))));
+  // As rounded as a message is: 1017.01 and 54.99 MiB, 2 more than 1.05 GiB would not quite reach.
+  OutOfMemoryMessage tight =
+      message(kMiB * 2, kGiB * 200, *parse_bytes("1017.01 MiB"), *parse_bytes("54.99 MiB"));
+  tight.allowed = *parse_bytes("1.05 GiB");
+  EXPECT_THAT(findings_of(tight)[0], HasSubstr("The limit of 1.05 GiB was reached"));
+  // One that isn't reached doesn't hide what was.
+  OutOfMemoryMessage wide = message(kGiB * 2, kGiB, kGiB * 78, kMiB);
+  wide.allowed = kGiB * 160;
+  EXPECT_THAT(findings_of(wide)[0], HasSubstr("The job's own tensors"));
+  EXPECT_THAT(findings_of(wide), Contains(HasSubstr("may use 160.00 GiB, which it hasn't reached")));
+}
+
+TEST(OomFindings, EnoughFreeIsNoFragmentation) {
+  const auto findings = findings_of(message(kGiB * 2, *parse_bytes("62.67 GiB"), kGiB * 16, kMiB * 120));
+  EXPECT_THAT(findings, ElementsAre(AllOf(HasSubstr("62.67 GiB was free when the message was written"),
+                                          HasSubstr("Neither fragmentation nor the cache is to blame"))));
+}
+
+TEST(OomFindings, RequestsAndHoldingsBeyondTheDevice) {
+  EXPECT_THAT(findings_of(message(kGiB * 90, kGiB, kGiB * 70, kMiB))[0],
+              HasSubstr("larger than the device, 80.00 GiB"));
+  EXPECT_THAT(findings_of(message(kMiB * 42, Bytes{}, kGiB * 100, kGiB * 6))[0],
+              AllOf(HasSubstr("PyTorch holds 106.00 GiB on a device of 80.00 GiB"), HasSubstr("Windows")));
+}
+
+TEST(OomFindings, OfMpsTheLimitAndMetalsOwn) {
+  const OutOfMemoryMessage m = {.wording = OomWording::kMps,
+                                .kind = "MPS",
+                                .tried = kMiB * 292,
+                                .in_use = *parse_bytes("26.92 GiB"),
+                                .allowed = *parse_bytes("27.00 GiB"),
+                                .allocated = *parse_bytes("9.57 GiB")};
+  const auto findings = findings_of(m);
+  EXPECT_THAT(findings[0], AllOf(HasSubstr("MPS lets this process have 27.00 GiB and it has 26.92 GiB"),
+                                 HasSubstr("PYTORCH_MPS_HIGH_WATERMARK_RATIO")));
+  EXPECT_THAT(findings[1],
+              HasSubstr("17.35 GiB is this process's but not of PyTorch's allocator: Metal's own"));
+  EXPECT_THAT(findings, SizeIs(3));
+}
+
+TEST(OomAdvice, NamesWhatThatVersionKnows) {
+  OutOfMemoryMessage m = message(kGiB * 2, kGiB, kGiB * 71, kGiB * 7);
+  EXPECT_EQ(fragmentation_advice(m), "Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.");
+  m.settings_variable = "PYTORCH_ALLOC_CONF";
+  EXPECT_EQ(fragmentation_advice(m), "Try PYTORCH_ALLOC_CONF=expandable_segments:True.");
+  m.settings_variable.clear();
+  m.kind = "HIP";
+  EXPECT_EQ(fragmentation_advice(m), "Try PYTORCH_HIP_ALLOC_CONF=expandable_segments:True.");
+  m = message(kMiB * 376, kGiB, kGiB * 71, kGiB * 7);
+  m.wording = OomWording::kBefore21;
+  m.settings_variable = "PYTORCH_CUDA_ALLOC_CONF";
+  EXPECT_THAT(fragmentation_advice(m), AllOf(HasSubstr("Before PyTorch 2.1, try PYTORCH_CUDA_ALLOC_CONF="
+                                                       "max_split_size_mb:128:"),
+                                             HasSubstr("needs PyTorch 2.1")));
+  m.settings_variable.clear();
+  EXPECT_THAT(fragmentation_advice(m), HasSubstr("From PyTorch 1.10 on, try"));
+  m.wording = OomWording::kBefore15;
+  EXPECT_THAT(fragmentation_advice(m), HasSubstr("has no setting against it"));
+  EXPECT_FALSE(has_expandable_segments(m));
+}
+
+}  // namespace
+}  // namespace plimsoll
