@@ -52,6 +52,8 @@ class Replay {
     result_.same_segments = device_.matched();
     result_.unknown_frees = script_.unknown_frees;
     result_.stats = heap_.stats();
+    result_.memory_stats = heap_.memory_stats();
+    result_.memory_stats.num_ooms = num_ooms_;
     result_.segments_at_end = heap_.segments();
     for (TraceSegment& segment : result_.segments_at_end) segment.stream = script_.streams[segment.stream];
     return std::move(result_);
@@ -111,6 +113,7 @@ class Replay {
         has_given_back_ = true;
         return give_back(op);
       case Kind::kOutOfMemory:
+        ++num_ooms_;
         return settle_expected();
     }
   }
@@ -260,7 +263,7 @@ class Replay {
   const AllocatorSettings& settings_;
   std::vector<BlockId> blocks_;  // by slot
   std::vector<LiveTail> tails_;
-  int64_t num_divergences_ = 0;
+  int64_t num_divergences_ = 0, num_ooms_ = 0;
   bool has_given_back_ = false;  // since the last allocation
   size_t told_ = 0;
   ReplayResult result_;

@@ -9,7 +9,8 @@
 //   const Result<ReplayResult> result = replay(trace, AllocatorSettings{});
 //   result->same_address;  // of result->allocations
 //
-// Does not model: when memory ran out and what was given back then; the trace says it.
+// Does not model: when memory ran out (counted in memory_stats.num_ooms) and what was given back then; the
+// trace says it.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,7 @@ struct ReplayResult {
   int64_t unknown_frees = 0;   // of blocks that the heap doesn't have
   int64_t explained = 0;       // divergences that have a reason
   HeapStats stats;             // from the trace's start
+  MemoryStats memory_stats;    // the same by the names of torch.cuda.memory_stats(), at the end
   std::optional<Divergence> first_divergence;
   std::vector<Divergence> divergences;  // the first hundred
   std::vector<TraceSegment> segments_at_end;

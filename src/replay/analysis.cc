@@ -151,8 +151,10 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   SegmentsAt at_peak(analysis.allocated.event);
   replay(script, settings, &at_peak);
   analysis.fragmentation = fragmentation_of(at_peak.segments_);
+  analysis.given_back = find_give_backs(trace);
+  analysis.replay.memory_stats.num_alloc_retries = num_retries(analysis.given_back);
   for (const std::string& configuration : options.what_if) {
-    PLIMSOLL_TRY(answer, play_under(script, configuration, options.capacity));
+    PLIMSOLL_TRY(answer, play_under(script, analysis.given_back, configuration, options.capacity));
     analysis.what_if.push_back(std::move(answer));
   }
   return analysis;

@@ -16,6 +16,7 @@
 #include "allocator/replay.h"
 #include "base/result.h"
 #include "replay/fragmentation.h"
+#include "replay/give_backs.h"
 #include "replay/held_blocks.h"
 #include "trace/allocation_trace.h"
 
@@ -47,6 +48,7 @@ struct CurvePoint {  // the highest values within a stretch of events
 struct WhatIf {
   std::string configuration;  // PYTORCH_ALLOC_CONF
   std::optional<Bytes> capacity;
+  bool is_capacity_recorded = false;  // what the recorded device had, not one that was asked for
   Bytes peak_reserved, peak_allocated;
   int64_t retries = 0;
   std::optional<size_t> out_of_memory_at;  // event
@@ -61,6 +63,7 @@ struct SnapshotAnalysis {
   std::vector<LiveBlock> at_peak;      // when `allocated` peaks; largest first
   Fragmentation fragmentation;         // when `allocated` peaks
   HeldBlocks held;
+  GiveBacks given_back;
   std::vector<CurvePoint> curve;
   ReplayResult replay;
   std::vector<WhatIf> what_if;

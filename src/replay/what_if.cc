@@ -14,8 +14,12 @@ bool gives_back(const ReplayOp& op) {
 
 class Play {
  public:
-  Play(const ReplayScript& script, const AllocatorSettings& settings, std::optional<Bytes> capacity)
-      : script_(script), device_(capacity), heap_({.settings = settings, .device = &device_}) {}
+  Play(const ReplayScript& script, const GiveBacks& given_back, const AllocatorSettings& settings,
+       std::optional<Bytes> capacity)
+      : script_(script),
+        given_back_(given_back),
+        device_(capacity),
+        heap_({.settings = settings, .device = &device_}) {}
 
   void run(WhatIf& answer) {
     blocks_.assign(script_.slots, kEmptyBlock);
@@ -69,11 +73,12 @@ class Play {
         return;
       case Kind::kSegmentFree:
       case Kind::kSegmentUnmap:
-        if (at == 0 || !gives_back(script_.ops[at - 1])) empty_cache(at);
+        if (at == 0 || !gives_back(script_.ops[at - 1])) give_back(at);
         return;
+      case Kind::kOutOfMemory:
+        return try_failed(op, answer);
       case Kind::kSegmentAlloc:
       case Kind::kSegmentMap:
-      case Kind::kOutOfMemory:
         return;
     }
   }
@@ -83,7 +88,17 @@ class Play {
     if (blocks_[slot] != kEmptyBlock) blocks_[slot] = BlockId{heap_.begin_free(blocks_[slot]).index};
   }
 
-  void empty_cache(size_t at) {
+  void try_failed(const ReplayOp& op, WhatIf& answer) {
+    const ReplayPlace& place = script_.places[op.place];
+    const Allocation block = heap_.alloc_in(place.pool, Bytes{static_cast<int64_t>(op.bytes)}, place.stream);
+    if (block) return heap_.free(*block);
+    answer.out_of_memory = block.error();
+    answer.out_of_memory_at = op.event;
+  }
+
+  void give_back(size_t at) {
+    const GiveBack* const run = given_back_.at(script_.ops[at].event);
+    if (run && run->reason != GiveBackReason::kProgram) return;
     for (; at < script_.ops.size() && gives_back(script_.ops[at]); ++at) {
       const PoolIndex pool = script_.places[script_.ops[at].place].pool;
       if (pool == 0 || is_released_[pool]) continue;
@@ -94,6 +109,7 @@ class Play {
   }
 
   const ReplayScript& script_;
+  const GiveBacks& given_back_;
   SimulatedDevice device_;
   CachingHeap heap_;
   std::vector<BlockId> blocks_;    // by slot
@@ -102,11 +118,15 @@ class Play {
 
 }  // namespace
 
-Result<WhatIf> play_under(const ReplayScript& script, const std::string& configuration,
-                          std::optional<Bytes> capacity) {
+Result<WhatIf> play_under(const ReplayScript& script, const GiveBacks& given_back,
+                          const std::string& configuration, std::optional<Bytes> capacity) {
   PLIMSOLL_TRY(settings, parse_allocator_settings(configuration, "--alloc-conf"));
   WhatIf answer{.configuration = configuration, .capacity = capacity};
-  Play(script, settings, capacity).run(answer);
+  if (!capacity && given_back.limit) {
+    answer.capacity = given_back.limit->at_least;
+    answer.is_capacity_recorded = true;
+  }
+  Play(script, given_back, settings, answer.capacity).run(answer);
   return answer;
 }
 

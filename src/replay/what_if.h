@@ -1,8 +1,10 @@
 // The same requests under other settings: the trace's allocations and frees in order, into a heap of its own.
 // Blocks from before the trace are allocated first, in order of address.
 //
-// A run of segments given back is an empty_cache(); a private pool of which one goes back has no users any
-// more.
+// Segments that the program gave back are an empty_cache(); a private pool of which one goes back has no
+// users any more. What malloc() gave back because it had to is left to the heap: on a device of the given
+// capacity, or else of what the recorded one had where the trace shows it (replay/give_backs.h). A request
+// that failed is tried, and let go if it succeeds.
 //
 // Does not model: what the program would have done otherwise when memory ran out; times, so that a block that
 // waits for another stream waits as many events as recorded.
@@ -10,10 +12,11 @@
 
 #include "allocator/replay_script.h"
 #include "replay/analysis.h"
+#include "replay/give_backs.h"
 
 namespace plimsoll {
 
-Result<WhatIf> play_under(const ReplayScript& script, const std::string& configuration,
-                          std::optional<Bytes> capacity);
+Result<WhatIf> play_under(const ReplayScript& script, const GiveBacks& given_back,
+                          const std::string& configuration, std::optional<Bytes> capacity);
 
 }  // namespace plimsoll

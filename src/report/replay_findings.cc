@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text_table.h"
 #include "replay/stack_roles.h"
@@ -91,6 +92,69 @@ std::string held_blocks_text(const DeviceReplay& d, const ReplayPageOptions& opt
   text += why_text(held) + table.to_text(2);
   if (left_out > 0) text += fmt::format("  {} more lines (--all)\n", left_out);
   return text + advice_text(held);
+}
+
+std::string_view name_of(GiveBackReason reason) {
+  switch (reason) {
+    case GiveBackReason::kProgram:
+      return "the program asked (empty_cache)";
+    case GiveBackReason::kDeviceFull:
+      return "the device was full";
+    case GiveBackReason::kOutOfMemory:
+      return "the device was full, in vain: out of memory";
+    case GiveBackReason::kOversize:
+      return "the device was full, oversize segments (max_split_size_mb)";
+    case GiveBackReason::kGarbageCollection:
+      return "garbage_collection_threshold";
+  }
+  return "";
+}
+
+std::string give_backs_text(const GiveBacks& given_back) {
+  struct Sum {
+    int64_t times = 0, segments = 0, uncertain = 0;
+    Bytes bytes;
+  };
+  std::array<Sum, kNumGiveBackReasons> sums;
+  for (const GiveBack& g : given_back.all) {
+    Sum& sum = sums[static_cast<size_t>(g.reason)];
+    ++sum.times;
+    sum.segments += g.segments;
+    sum.bytes += g.bytes;
+    if (!g.is_certain) ++sum.uncertain;
+  }
+  std::string text;
+  for (size_t r = 0; r < kNumGiveBackReasons; ++r) {
+    const Sum& sum = sums[r];
+    if (sum.times == 0) continue;
+    text += fmt::format("  {} in {} segments, {}: {}{}\n", to_text(sum.bytes), with_thousands(sum.segments),
+                        sum.times == 1 ? "once" : with_thousands(sum.times) + " times",
+                        name_of(static_cast<GiveBackReason>(r)),
+                        sum.uncertain > 0 ? " (taken to: no stack tells)" : "");
+  }
+  return text.empty() ? text : "\nCached memory that went back to the device\n" + text;
+}
+
+std::string twin_text(const ReplayResult& r) {
+  constexpr size_t kMost = 3;
+  std::string text = fmt::format(
+      "\nPlayed again by the allocator's twin: {} of {} allocations at the recorded address, {} of {} "
+      "segments at "
+      "the recorded moment\n",
+      with_thousands(r.same_address), with_thousands(r.allocations), with_thousands(r.same_segments),
+      with_thousands(r.segments));
+  for (size_t i = 0; i < std::min(kMost, r.divergences.size()); ++i) {
+    const Divergence& d = r.divergences[i];
+    text += fmt::format("  {} at event {}: recorded {:#x}, played {}{}{}\n",
+                        i == 0 ? "first difference" : "difference",
+                        with_thousands(static_cast<int64_t>(d.event) + 1), d.recorded,
+                        d.replayed == 0 ? "in a new segment" : fmt::format("{:#x}", d.replayed),
+                        d.reason.empty() ? "" : ": ", d.reason);
+  }
+  const int64_t more = r.allocations - r.same_address - static_cast<int64_t>(kMost);
+  if (more > 0)
+    text += fmt::format("  {} more differences (--json lists the first hundred)\n", with_thousands(more));
+  return text;
 }
 
 }  // namespace plimsoll

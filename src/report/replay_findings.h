@@ -1,4 +1,5 @@
-// The parts of replay's page that say what could be done about the memory: blocks that outlive their use.
+// Parts of replay's page: blocks that outlive their use, cached memory that went back to the device, how the
+// twin did.
 #pragma once
 
 #include <string>
@@ -11,6 +12,13 @@ std::string_view name_of(HeldKind kind);
 std::string_view name_of(HeldUntil until);
 
 // Empty when nothing of a size that matters was found.
+std::string_view name_of(GiveBackReason reason);
+
+// Empty when nothing of a size that matters was found.
 std::string held_blocks_text(const DeviceReplay& device, const ReplayPageOptions& options);
+
+// Empty when nothing went.
+std::string give_backs_text(const GiveBacks& given_back);
+std::string twin_text(const ReplayResult& replay);
 
 }  // namespace plimsoll

@@ -44,18 +44,45 @@ Json held_json(const DeviceReplay& d) {
   return {{"backwards", held.backwards}, {"peak_bytes", held.at_peak.value}, {"lines", std::move(lines)}};
 }
 
+Json divergence_json(const Divergence& d) {
+  return {{"event", d.event},
+          {"recorded_address", d.recorded},
+          {"replayed_address", d.replayed},
+          {"reason", d.reason}};
+}
+
 Json replay_part(const ReplayResult& r) {
-  Json divergence;
-  if (r.first_divergence)
-    divergence = {{"event", r.first_divergence->event},
-                  {"recorded_address", r.first_divergence->recorded},
-                  {"replayed_address", r.first_divergence->replayed},
-                  {"reason", r.first_divergence->reason}};
+  Json divergences = Json::array(), stats = Json::object();
+  for (const Divergence& d : r.divergences) divergences.push_back(divergence_json(d));
+  for (const auto& [name, value] : memory_stat_entries(r.memory_stats)) stats[name] = value;
   return {{"allocations", r.allocations},
           {"same_address", r.same_address},
           {"segments", r.segments},
           {"same_segments", r.same_segments},
-          {"first_divergence", divergence}};
+          {"extra_segments", r.extra_segments},
+          {"unknown_frees", r.unknown_frees},
+          {"explained", r.explained},
+          {"first_divergence", r.first_divergence ? divergence_json(*r.first_divergence) : Json()},
+          {"divergences", std::move(divergences)},
+          {"memory_stats", std::move(stats)}};
+}
+
+Json given_back_json(const GiveBacks& given_back) {
+  Json runs = Json::array(), limit;
+  for (const GiveBack& g : given_back.all)
+    runs.push_back({{"event", g.first},
+                    {"reason", name_of(g.reason)},
+                    {"certain", g.is_certain},
+                    {"segments", g.segments},
+                    {"bytes", g.bytes.value},
+                    {"reserved_before_bytes", g.reserved.value},
+                    {"wanted_bytes", g.wanted ? Json(g.wanted->value) : Json()}});
+  if (given_back.limit) {
+    const DeviceLimit& found = *given_back.limit;
+    limit = {{"at_least_bytes", found.at_least.value},
+             {"below_bytes", found.below ? Json(found.below->value) : Json()}};
+  }
+  return {{"runs", std::move(runs)}, {"device_limit", std::move(limit)}};
 }
 
 Json what_if_part(const SnapshotAnalysis& a) {
@@ -63,6 +90,7 @@ Json what_if_part(const SnapshotAnalysis& a) {
   for (const WhatIf& w : a.what_if)
     all.push_back({{"conf", w.configuration},
                    {"capacity_bytes", w.capacity ? Json(w.capacity->value) : Json()},
+                   {"capacity_is_recorded", w.is_capacity_recorded},
                    {"peak_reserved_bytes", w.peak_reserved.value},
                    {"peak_allocated_bytes", w.peak_allocated.value},
                    {"num_alloc_retries", w.retries},
@@ -94,6 +122,7 @@ Json device_json(const DeviceReplay& d, const std::vector<TraceImperfection>& im
             {"allocated_bytes_replayed_backwards", a.allocated_replayed_backwards.value},
             {"holders", holders_json(d)}}},
           {"held_past_use", held_json(d)},
+          {"given_back", given_back_json(a.given_back)},
           {"replay", replay_part(a.replay)},
           {"what_if", what_if_part(a)}};
 }

@@ -152,21 +152,6 @@ std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options
   return text + "\n  by size\n" + sizes_text(holders);
 }
 
-std::string replay_text(const ReplayResult& r) {
-  std::string text = fmt::format(
-      "\nPlayed again by the allocator's twin: {} of {} allocations at the recorded address, {} of {} "
-      "segments at "
-      "the recorded moment\n",
-      with_thousands(r.same_address), with_thousands(r.allocations), with_thousands(r.same_segments),
-      with_thousands(r.segments));
-  if (r.first_divergence)
-    text += fmt::format("  first difference at event {}: recorded {:#x}, played {:#x}{}{}\n",
-                        with_thousands(static_cast<int64_t>(r.first_divergence->event) + 1),
-                        r.first_divergence->recorded, r.first_divergence->replayed,
-                        r.first_divergence->reason.empty() ? "" : ": ", r.first_divergence->reason);
-  return text;
-}
-
 std::string what_if_text(const DeviceReplay& d) {
   if (d.analysis.what_if.empty()) return {};
   TextTable table({"allocator configuration", "peak reserved", "change", "cache given back", "out of memory"},
@@ -180,15 +165,22 @@ std::string what_if_text(const DeviceReplay& d) {
          : w.retries == 1 ? "once"
                           : fmt::format("{} times", w.retries),
          w.out_of_memory ? when(*d.trace, w.out_of_memory_at) : "no"});
-  return "\nThe same requests under other settings\n" + table.to_text(2);
+  std::string text = "\nThe same requests under other settings\n" + table.to_text(2);
+  const WhatIf& first = d.analysis.what_if.front();
+  if (first.is_capacity_recorded)
+    text += fmt::format(
+        "  on a device like the recorded one, which was full: {} for the allocator (--capacity tries "
+        "others)\n",
+        to_gib_text(*first.capacity));
+  return text;
 }
 
 }  // namespace
 
 std::string replay_page(const std::string& file, const DeviceReplay& d, const ReplayPageOptions& options) {
   return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) + holders_text(d, options) +
-         held_blocks_text(d, options) + fragmentation_text(d) + replay_text(d.analysis.replay) +
-         what_if_text(d);
+         held_blocks_text(d, options) + fragmentation_text(d) + give_backs_text(d.analysis.given_back) +
+         twin_text(d.analysis.replay) + what_if_text(d);
 }
 
 }  // namespace plimsoll
