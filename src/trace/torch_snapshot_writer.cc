@@ -54,9 +54,7 @@ class SnapshotWriter {
     write_segments();
     write_traces();
     write_settings();
-    pickle_.key("external_annotations");
-    pickle_.begin_list();
-    pickle_.end_list();
+    write_annotations();
     pickle_.end_dict();
     pickle_.finish();
   }
@@ -125,8 +123,7 @@ class SnapshotWriter {
     item("requested_size", requested);
     item("stream", segment.stream);
     item("segment_type", segment.is_large ? std::string_view("large") : "small");
-    pickle_.key("segment_pool_id");
-    pickle_.pair(0, 0);
+    write_pool("segment_pool_id", segment.pool);
     flag("is_expandable", segment.is_expandable);
     write_frames(segment.stack);
     pickle_.key("blocks");
@@ -154,20 +151,47 @@ class SnapshotWriter {
       pickle_.end_list();
     }
     pickle_.begin_list();
-    for (const AllocationEvent& event : trace_.events) write_event(event);
+    auto metadata = trace_.metadata.begin();
+    for (size_t i = 0; i < trace_.events.size(); ++i) {
+      const bool is_told = metadata != trace_.metadata.end() && metadata->event == i;
+      write_event(trace_.events[i], is_told ? std::string_view((metadata++)->text) : "");
+    }
     pickle_.end_list();
     pickle_.end_list();
   }
 
-  void write_event(const AllocationEvent& event) {
+  void write_event(const AllocationEvent& event, std::string_view metadata) {
     pickle_.begin_dict();
-    item("action", name_of(event.action));
+    const bool is_of_block = event.action == AllocationAction::kUserDefined && event.address != 0;
+    item("action", is_of_block ? std::string_view("annotate") : name_of(event.action));
     item(event.action == AllocationAction::kOutOfMemory ? "device_free" : "addr", event.address);
     item("size", event.bytes);
     item("stream", event.stream);
     if (event.time) item("time_us", event.time->value / 1000);
+    if (!metadata.empty()) item("user_metadata", metadata);
+    if (event.pool != 0) write_pool("pool_id", event.pool);
     write_frames(event.stack);
     pickle_.end_dict();
+  }
+
+  void write_pool(std::string_view key, PoolIndex pool) {
+    const PoolId id = pool < trace_.pools.size() ? trace_.pools[pool] : PoolId();
+    pickle_.key(key);
+    pickle_.pair(id.owner, id.id);
+  }
+
+  void write_annotations() {
+    pickle_.key("external_annotations");
+    pickle_.begin_list();
+    for (const TraceAnnotation& annotation : trace_.annotations) {
+      pickle_.begin_dict();
+      item("stage", annotation.is_end ? std::string_view("END") : "START");
+      item("name", annotation.name);
+      item("device", int64_t{trace_.device});
+      item("time_us", annotation.time.value / 1000);
+      pickle_.end_dict();
+    }
+    pickle_.end_list();
   }
 
   void write_settings() {

@@ -143,6 +143,63 @@ TEST(CppSnapshot, ManyItemsComeInOneBatch) {
   EXPECT_EQ(trace.stacks.frames_of(*trace.events[2499].stack).size(), 1500U);
 }
 
+// Entries and keys of PyTorch 2.14: annotate, internal_metadata, host_segments and host_traces (whose layout
+// is told by the description of pytorch#182407 alone, so both a list and a list of lists are read).
+TEST(CppSnapshot, WhatTheNewestWriterAdds) {
+  CppPickle p;
+  const auto event = [&](const std::string& action, int64_t address, int64_t size, const std::string& text) {
+    p.dict().item("action", action).item("addr", address).item("size", size).item("stream", 0);
+    p.item("time_us", 7).item("compile_context", "1/0").item("user_metadata", text);
+    p.item("internal_metadata", "mallocWithAddress").text("pool_id").pair(0, 0).end_dict().put();
+  };
+  uint32_t stack = 0;
+  p.dict().text("segments").list();
+  write_segment(p, 1, stack);
+  p.end_list().text("device_traces").list().list().end_list().list();
+  event("alloc", kAddress, 500, "");
+  event("annotate", kAddress, 500, "saved for backward");
+  p.end_list().end_list().text("allocator_settings").dict().item("max_split_size", -1);
+  p.text("graph_capture_record_stream_reuse").boolean(true).item("max_round_threshold", 0).end_dict();
+  p.text("host_segments").list();
+  p.dict().item("address", 64).item("total_size", 4096).item("allocated_size", 4096).end_dict().put();
+  p.end_list().text("host_traces").list().list();
+  event("alloc", 64, 4096, "");
+  event("free_requested", 64, 4096, "");
+  p.end_list().end_list().end_dict();
+  const Result<TorchSnapshot> read = read_torch_snapshot_bytes(p.finish(), "cpp");
+  ASSERT_TRUE(read) << read.error().to_text();
+  ASSERT_EQ(read->devices.size(), 1U);
+  const AllocationTrace& trace = read->devices[0];
+  ASSERT_EQ(trace.events.size(), 2U);
+  EXPECT_EQ(trace.events[1].action, AllocationAction::kUserDefined);
+  EXPECT_EQ(trace.events[1].address, static_cast<uint64_t>(kAddress));
+  EXPECT_THAT(trace.metadata, ElementsAre(EventMetadata{.event = 1, .text = "saved for backward"}));
+  EXPECT_THAT(read->imperfections,
+              ElementsAre(TraceImperfection{"events of pinned host memory, which aren't replayed", 2},
+                          TraceImperfection{"segments of pinned host memory, which aren't counted", 1}));
+}
+
+TEST(CppSnapshot, AnnotationsAmongTheEventsOfTwoFour) {
+  CppPickle p;
+  uint32_t stack = 0;
+  p.dict().text("segments").list();
+  write_segment(p, 1, stack);
+  p.end_list().text("device_traces").list().list().end_list().list();
+  for (const std::string stage : {"START", "END"}) {
+    p.dict().item("action", "user_defined").item("addr", 0).item("size", 0).item("stream", 0);
+    p.item("time_us", 7).text("frames").list();
+    p.dict().item("name", stage).item("filename", "ProfilerStep#0").item("line", 0).end_dict().put();
+    p.end_list().put().end_dict().put();
+  }
+  p.end_list().end_list().end_dict();
+  const Result<TorchSnapshot> read = read_torch_snapshot_bytes(p.finish(), "cpp");
+  ASSERT_TRUE(read) << read.error().to_text();
+  EXPECT_THAT(
+      read->devices[0].annotations,
+      ElementsAre(TraceAnnotation{.time = Nanoseconds{7000}, .name = "ProfilerStep#0"},
+                  TraceAnnotation{.time = Nanoseconds{7000}, .name = "ProfilerStep#0", .is_end = true}));
+}
+
 TEST(CppSnapshot, TruncatedAnywhereIsAnError) {
   const std::string whole = snapshot(2, 4);
   for (size_t length = 0; length < whole.size(); ++length) {

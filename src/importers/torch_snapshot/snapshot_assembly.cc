@@ -43,6 +43,7 @@ Result<PickleValue> SnapshotBuilder::take_root(const Fields& f) {
   PLIMSOLL_CHECK(place_segments(f.reader(), *f.find(Key::kSegments)));
   if (f.has(Key::kDeviceTraces)) PLIMSOLL_CHECK(place_traces(f.reader(), *f.find(Key::kDeviceTraces)));
   if (f.has(Key::kExternalAnnotations)) place_annotations(f.reader(), *f.find(Key::kExternalAnnotations));
+  count_host_memory(f);
   if (f.has(Key::kAllocatorSettings)) read_settings(f.reader(), *f.find(Key::kAllocatorSettings));
   return PickleValue::object(kRoot, 0);
 }
@@ -86,6 +87,7 @@ Result<void> SnapshotBuilder::place_traces(const PickleReader& reader, const Pic
 
 void SnapshotBuilder::place_events(ObjectRange range, int64_t index) {
   AllocationTrace& trace = devices_[index];
+  place_named_moments(range, trace);
   if (range.count == events_.size()) {
     trace.events = std::move(events_);
     events_.clear();
@@ -95,6 +97,38 @@ void SnapshotBuilder::place_events(ObjectRange range, int64_t index) {
   for (const EventMetadata& m : metadata_)
     if (m.event >= range.first && m.event < uint64_t{range.first} + range.count)
       trace.metadata.push_back({.event = m.event - range.first, .text = m.text});
+}
+
+// PyTorch 2.4 had record_function() among the events: a stack of one frame, {"name": "START" or "END",
+// "filename": what was named}.
+void SnapshotBuilder::place_named_moments(ObjectRange range, AllocationTrace& trace) {
+  for (const size_t at : named_moments_) {
+    if (at < range.first || at >= size_t{range.first} + range.count) continue;
+    const AllocationEvent& event = events_[at];
+    if (!event.stack || !event.time || stacks_.frames_of(*event.stack).size() != 1) continue;
+    const StackFrame& frame = stacks_.frame(stacks_.frames_of(*event.stack).front());
+    if (frame.name == "START" || frame.name == "END")
+      trace.annotations.push_back(
+          {.time = *event.time, .name = frame.filename, .is_end = frame.name == "END"});
+  }
+}
+
+// Since PyTorch 2.14, with record_host=True.
+void SnapshotBuilder::count_host_memory(const Fields& f) {
+  const auto count_items = [&](const PickleValue& list, const std::string& what) {
+    if (list.kind != PickleKind::kList) return;
+    if (const auto objects = f.reader().objects(list); objects && objects->count > 0)
+      return count(what, objects->count);
+    for (const PickleValue& item : f.reader().items(list)) {
+      const auto objects = f.reader().objects(item);
+      if (item.kind == PickleKind::kList && objects && objects->count > 0) count(what, objects->count);
+      if (item.kind == PickleKind::kDict) count(what);
+    }
+  };
+  if (const PickleValue* list = f.find(Key::kHostTraces))
+    count_items(*list, "events of pinned host memory, which aren't replayed");
+  if (const PickleValue* list = f.find(Key::kHostSegments))
+    count_items(*list, "segments of pinned host memory, which aren't counted");
 }
 
 void SnapshotBuilder::place_annotations(const PickleReader& reader, const PickleValue& list) {

@@ -59,7 +59,7 @@ Result<std::optional<PickleValue>> SnapshotBuilder::take_dict(PickleReader& read
   };
   if (f.has(Key::kAction)) return taken(take_event(f));
   if (f.has(Key::kFilename)) return taken(take_frame(f));
-  if (f.has(Key::kTotalSize)) return taken(take_segment(f));
+  if (f.has(Key::kTotalSize) && f.has(Key::kBlocks)) return taken(take_segment(f));
   if (f.has(Key::kState)) return taken(take_block(f));
   if (f.has(Key::kRealSize)) return taken(take_past_block(f));
   if (f.has(Key::kStage)) return taken(take_annotation(f));
@@ -148,6 +148,7 @@ Result<PickleValue> SnapshotBuilder::take_event(const Fields& f) {
     PLIMSOLL_TRY(text, f.string(Key::kUserMetadata));
     if (!text.empty()) metadata_.push_back({.event = events_.size(), .text = std::string(text)});
   }
+  if (event.action == AllocationAction::kUserDefined) named_moments_.push_back(events_.size());
   append(events_, std::move(event), f.reader());
   return PickleValue::object(kEvent, last_index(events_));
 }

@@ -51,6 +51,8 @@ class SnapshotBuilder final : public PickleSink {
   Result<void> place_traces(const PickleReader& reader, const PickleValue& lists);
   void place_events(ObjectRange range, int64_t device);
   void place_annotations(const PickleReader& reader, const PickleValue& list);
+  void place_named_moments(ObjectRange events, AllocationTrace& trace);
+  void count_host_memory(const Fields& f);
   void read_settings(const PickleReader& reader, const PickleValue& dict);
   Result<AllocationTrace*> device(int64_t index, const PickleReader& reader);
   void count(const std::string& what, int64_t times = 1) { imperfections_[what] += times; }
@@ -60,6 +62,7 @@ class SnapshotBuilder final : public PickleSink {
   std::vector<FrameId> frames_;  // of the stack that is being added
   std::vector<AllocationEvent> events_;
   std::vector<EventMetadata> metadata_;
+  std::vector<size_t> named_moments_;  // events of kind user_defined, in PyTorch 2.4
   std::vector<TraceBlock> blocks_;
   std::vector<TraceSegment> segments_;
   std::vector<int64_t> segment_devices_;

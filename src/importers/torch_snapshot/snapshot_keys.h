@@ -37,6 +37,8 @@ enum class SnapshotKey : uint32_t {
   kDeviceTraces,
   kAllocatorSettings,
   kExternalAnnotations,
+  kHostSegments,
+  kHostTraces,
   kCount
 };
 
@@ -70,6 +72,8 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(SnapshotKey::k
     "segments",
     "device_traces",
     "allocator_settings",
-    "external_annotations"};
+    "external_annotations",
+    "host_segments",
+    "host_traces"};
 
 }  // namespace plimsoll

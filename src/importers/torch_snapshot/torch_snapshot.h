@@ -1,5 +1,5 @@
 // Reads a memory snapshot of PyTorch: what torch.cuda.memory._dump_snapshot() and _snapshot() give (a pickle
-// of plain data), plain or gzip, by the Python and the C++ writer, in the layouts of PyTorch 1.12 to 2.13.
+// of plain data), plain or gzip, by the Python and the C++ writer, in the layouts of PyTorch 1.12 to 2.14.
 // Nothing in the file is run.
 //
 //   PLIMSOLL_TRY(snapshot, read_torch_snapshot("snapshot.pickle", {}));
@@ -9,7 +9,9 @@
 // early, or whose segments aren't tiled by their blocks; with the byte. What can be read but isn't whole is
 // counted in `imperfections`.
 // Source: torch/csrc/cuda/memory_snapshot.cpp, torch/csrc/cuda/Module.cpp, torch/cuda/_memory_viz.py.
-// Does not read: traces of pinned host memory (counted).
+// Does not read: the segments and traces of pinned host memory (host_segments, host_traces: counted); of an
+// event compile_context and internal_metadata, of a frame what augment_with_fx_traces adds; settings that
+// change no size on the device (release_lock_on_cudamalloc, pinned_*, graph_capture_record_stream_reuse).
 #pragma once
 
 #include <cstdint>

@@ -43,6 +43,12 @@ AllocationTrace small_trace() {
                      .state = BlockState::kPendingFree},
                     {.address = at + (8U << 20U), .bytes = kMiB * 12}};
   trace.segments.push_back(std::move(segment));
+  trace.pools = {{}, {.owner = 0, .id = 2}};
+  trace.segments.back().pool = 1;
+  for (AllocationEvent& event : trace.events) event.pool = 1;
+  trace.annotations = {{.time = Nanoseconds{1'700'000'000'000'001'000}, .name = "forward"},
+                       {.time = Nanoseconds{1'700'000'000'000'002'000}, .name = "forward", .is_end = true}};
+  trace.metadata = {{.event = 1, .text = "step 3"}};
   trace.settings.text = "max_split_size_mb:512";
   trace.settings.max_split_size = kMiB * 512;
   return trace;
@@ -60,6 +66,9 @@ void expect_equal(const AllocationTrace& a, const AllocationTrace& b) {
   EXPECT_EQ(a.segments, b.segments);
   EXPECT_EQ(a.settings, b.settings);
   EXPECT_EQ(a.stacks, b.stacks);
+  EXPECT_EQ(a.pools, b.pools);
+  EXPECT_EQ(a.annotations, b.annotations);
+  EXPECT_EQ(a.metadata, b.metadata);
 }
 
 TEST(TorchSnapshot, WhatIsWrittenReadsBackEqual) {
