@@ -1,10 +1,13 @@
 #include "estimate/recording.h"
 
 #include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "allocator/allocator_settings.h"
 #include "allocator/caching_heap.h"
+#include "trace/simulated_stack.h"
 
 namespace plimsoll {
 namespace {
@@ -33,20 +36,36 @@ class StackSetter final : public RunObserver {
 
   void begin_op(OpId id) override {
     const Op& op = p_.op(id);
-    const auto [found, is_new] = stacks_.try_emplace({op.kind, op.module.value}, 0);
-    if (is_new)
-      found->second = trace_.stacks.add(
-          {{.name = std::string(aten_name_of(op.kind)), .filename = p_.module_name(op.module), .line = 0}});
-    recorder_.set_stack(found->second);
+    op_ = {op.kind, op.module};
+    set_stack(std::nullopt);
     recorder_.set_time(now_);
     now_ += kOpTime;
   }
+  void before_alloc(Category category) override { set_stack(category); }
+  void after_statement() override { set_stack(std::nullopt); }
 
  private:
+  struct OpInModule {
+    OpKind kind = OpKind::kView;
+    ModuleId module;
+  };
+
+  // Of the op alone, or of what it allocates.
+  void set_stack(std::optional<Category> category) {
+    const auto [found, is_new] = stacks_.try_emplace({op_.kind, op_.module.value, category}, 0);
+    if (is_new) found->second = add_stack(category);
+    recorder_.set_stack(found->second);
+  }
+  StackId add_stack(std::optional<Category> category) {
+    const StackFrame op = simulated_frame(aten_name_of(op_.kind), p_.module_name(op_.module));
+    return category ? trace_.stacks.add({op, category_frame(name_of(*category))}) : trace_.stacks.add({op});
+  }
+
   const Program& p_;
   AllocationTrace& trace_;
   AllocationRecorder& recorder_;
-  std::map<std::pair<OpKind, uint32_t>, StackId> stacks_;
+  std::map<std::tuple<OpKind, uint32_t, std::optional<Category>>, StackId> stacks_;
+  OpInModule op_;
   Nanoseconds now_;
 };
 

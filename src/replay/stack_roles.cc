@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "trace/simulated_stack.h"
+
 namespace plimsoll {
 namespace {
 
@@ -21,6 +23,27 @@ bool is_recomputation(const StackFrame& frame) {
   return contains(frame.filename, "torch/utils/checkpoint.py") &&
          (frame.name == "unpack_hook" || frame.name == "recompute_fn");
 }
+
+struct CategoryRole {
+  std::string_view category;
+  BlockRole role;
+};
+constexpr std::array<CategoryRole, 16> kCategories = {{{"parameter", BlockRole::kParameter},
+                                                       {"master_parameter", BlockRole::kParameter},
+                                                       {"unsharded_parameter", BlockRole::kParameter},
+                                                       {"optimizer_state", BlockRole::kOptimizerState},
+                                                       {"gradient", BlockRole::kBackward},
+                                                       {"unsharded_gradient", BlockRole::kBackward},
+                                                       {"accumulated_gradient", BlockRole::kBackward},
+                                                       {"communication_bucket", BlockRole::kBackward},
+                                                       {"activation", BlockRole::kActivation},
+                                                       {"logits", BlockRole::kActivation},
+                                                       {"temporary", BlockRole::kBackward},
+                                                       {"buffer", BlockRole::kInput},
+                                                       {"input", BlockRole::kInput},
+                                                       {"gather_buffer", BlockRole::kCommunication},
+                                                       {"reduce_buffer", BlockRole::kCommunication},
+                                                       {"workspace", BlockRole::kWorkspace}}};
 
 std::optional<BlockRole> role_by(const StackFrame& frame) {
   const std::string_view name = frame.name, file = frame.filename;
@@ -43,6 +66,7 @@ std::optional<BlockRole> role_by(const StackFrame& frame) {
 BlockRole role_of(const StackTable& stacks, StackId id) {
   std::optional<BlockRole> innermost;
   for (FrameId f : stacks.frames_of(id)) {
+    if (is_category_frame(stacks.frame(f))) return role_of_category(stacks.frame(f).name);
     const std::optional<BlockRole> role = role_by(stacks.frame(f));
     if (role == BlockRole::kOptimizer || role == BlockRole::kBackward) return *role;
     if (!innermost) innermost = role;
@@ -76,6 +100,7 @@ StackMeaning meaning_of(const StackTable& stacks, StackId id) {
   bool is_in_module = false;
   for (FrameId f : stacks.frames_of(id)) {
     const StackFrame& frame = stacks.frame(f);
+    if (is_category_frame(frame)) m.is_simulated = true;
     if (m.op.empty() || frame.name.starts_with("at::_ops::")) {
       const std::string op = op_in(frame);
       if (!op.empty()) m.op = op;
@@ -101,9 +126,14 @@ StackMeaning meaning_of(const StackTable& stacks, StackId id) {
 
 std::string_view name_of(BlockRole role) {
   constexpr std::array<std::string_view, kNumBlockRoles> kNames = {
-      "parameters",  "optimizer states", "optimizer temporaries", "optimizer", "gradients and backward",
-      "activations", "unknown"};
+      "parameters",  "optimizer states",   "optimizer temporaries", "optimizer",  "gradients and backward",
+      "activations", "inputs and buffers", "communication buffers", "workspaces", "unknown"};
   return kNames[static_cast<size_t>(role)];
+}
+
+BlockRole role_of_category(std::string_view category) {
+  const auto* const known = std::ranges::find(kCategories, category, &CategoryRole::category);
+  return known == kCategories.end() ? BlockRole::kUnknown : known->role;
 }
 
 bool is_library_file(std::string_view filename) {

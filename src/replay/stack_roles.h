@@ -12,6 +12,8 @@
 // alive while others allocate, is state; a block from before the trace that is never freed and has the size
 // of a gradient or state is a parameter. Source: torch/optim/*.py, torch/autograd/__init__.py,
 // torch/nn/modules/module.py, torch/utils/checkpoint.py.
+//
+// Of a simulated trace nothing is guessed: its stacks name the category (trace/simulated_stack.h).
 #pragma once
 
 #include <cstdint>
@@ -31,10 +33,16 @@ enum class BlockRole : uint8_t {
   kOptimizer,  // of stacks: one of the two
   kBackward,
   kActivation,
+  kInput,          // and buffers of modules
+  kCommunication,  // gathered parameters aside
+  kWorkspace,
   kUnknown
 };
-inline constexpr size_t kNumBlockRoles = 7;
+inline constexpr size_t kNumBlockRoles = 10;
 std::string_view name_of(BlockRole role);  // "parameters", "optimizer states", ...
+
+// Of an estimate's category: "optimizer_state". kUnknown: none that is known.
+BlockRole role_of_category(std::string_view category);
 
 struct StackMeaning {
   BlockRole role = BlockRole::kUnknown;
@@ -43,6 +51,7 @@ struct StackMeaning {
   std::string op;                      // "aten::mm", where the stack shows it
   // Where the user's code called the outermost module: where its result is held.
   std::optional<FrameId> call_frame;
+  bool is_simulated = false;  // the frame shown is an op in a module
 };
 
 // Of every stack of the table.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "replay/stack_roles.h"
@@ -14,26 +13,9 @@ namespace {
 using Json = nlohmann::json;
 
 // The estimate's categories under the names that a snapshot's stacks can tell apart.
-struct SharedName {
-  std::string_view category;
-  BlockRole role;
-};
-constexpr std::array<SharedName, 11> kSharedNames = {{{"parameter", BlockRole::kParameter},
-                                                      {"master_parameter", BlockRole::kParameter},
-                                                      {"unsharded_parameter", BlockRole::kParameter},
-                                                      {"optimizer_state", BlockRole::kOptimizerState},
-                                                      {"gradient", BlockRole::kBackward},
-                                                      {"unsharded_gradient", BlockRole::kBackward},
-                                                      {"accumulated_gradient", BlockRole::kBackward},
-                                                      {"communication_bucket", BlockRole::kBackward},
-                                                      {"activation", BlockRole::kActivation},
-                                                      {"logits", BlockRole::kActivation},
-                                                      {"temporary", BlockRole::kBackward}}};
-
 std::string shared_name(std::string_view category) {
-  for (const SharedName& n : kSharedNames)
-    if (n.category == category) return std::string(name_of(n.role));
-  return std::string(category);
+  const BlockRole role = role_of_category(category);
+  return std::string(role == BlockRole::kUnknown ? category : name_of(role));
 }
 
 const Json* peak_phase(const Json& estimate) {
@@ -71,7 +53,8 @@ MemoryProfile profile_of(const std::string& name, const AllocationTrace& trace,
     if (holders.by_role[r].value > 0)
       profile.categories[std::string(name_of(static_cast<BlockRole>(r)))] = holders.by_role[r];
   for (const CodeLineHolders& line : holders.lines) profile.places[line.where] += line.total;
-  profile.notes.push_back("what a snapshot's blocks are for is a guess: from stacks, sizes and lifetimes");
+  if (!holders.is_simulated)
+    profile.notes.push_back("what a snapshot's blocks are for is a guess: from stacks, sizes and lifetimes");
   return profile;
 }
 

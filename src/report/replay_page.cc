@@ -146,8 +146,10 @@ std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options
   const SnapshotHolders holders = holders_of(*d.trace, d.analysis.at_peak);
   if (holders.lines.empty()) return {};
   std::string text = "\nWhat held the allocated memory at its peak\n";
-  text += fmt::format("  {}\n  (a guess: from the functions on each stack, from sizes and lifetimes)\n",
-                      roles_text(holders));
+  text += fmt::format("  {}\n  ({})\n", roles_text(holders),
+                      holders.is_simulated
+                          ? "as the simulation names them"
+                          : "a guess: from the functions on each stack, from sizes and lifetimes");
   text += lines_text(holders, options.most_lines);
   return text + "\n  by size\n" + sizes_text(holders);
 }

@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "report/holders.h"
+
 namespace plimsoll {
 namespace {
 
@@ -69,6 +71,15 @@ void add(CodeLineHolders& line, const LiveBlock& block, const StackMeaning* mean
   if (meaning) line.op = meaning->op;
 }
 
+// The line of code, or the module of a simulated op with its layer's number left open.
+std::string where_of(const AllocationTrace& trace, const LiveBlock& block, const StackMeaning* meaning) {
+  if (!meaning || !meaning->shown_frame)
+    return block.event ? "(no stack recorded)" : "(from before the trace)";
+  const StackFrame& frame = trace.stacks.frame(*meaning->shown_frame);
+  if (!meaning->is_simulated) return frame_text(frame);
+  return frame.filename.empty() ? "(no module)" : fold_path(frame.filename).pattern;
+}
+
 }  // namespace
 
 SnapshotHolders holders_of(const AllocationTrace& trace, const std::vector<LiveBlock>& blocks) {
@@ -79,8 +90,8 @@ SnapshotHolders holders_of(const AllocationTrace& trace, const std::vector<LiveB
   for (const LiveBlock& block : blocks) {
     const StackMeaning* const meaning = roles.meaning(block);
     const BlockRole role = roles.of(block);
-    std::string where = block.event ? "(no stack recorded)" : "(from before the trace)";
-    if (meaning && meaning->shown_frame) where = frame_text(trace.stacks.frame(*meaning->shown_frame));
+    const std::string where = where_of(trace, block, meaning);
+    holders.is_simulated |= meaning && meaning->is_simulated;
     CodeLineHolders& line = lines[{where, role}];
     line.where = where;
     line.role = role;

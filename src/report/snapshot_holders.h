@@ -30,6 +30,7 @@ struct SnapshotHolders {
   std::vector<SizeClassHolders> sizes;
   std::array<Bytes, kNumBlockRoles> by_role{};
   Bytes total;
+  bool is_simulated = false;  // roles are the simulation's own, not guessed
 };
 
 SnapshotHolders holders_of(const AllocationTrace& trace, const std::vector<LiveBlock>& blocks);

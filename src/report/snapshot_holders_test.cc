@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "program/program.h"
+#include "trace/simulated_stack.h"
+
 namespace plimsoll {
 namespace {
 
@@ -87,6 +90,34 @@ TEST(SnapshotHolders, LinesAreTheUsersOwn) {
   EXPECT_EQ(holders.lines[0].op, "aten::mm");
   EXPECT_EQ(holders.lines[0].count, 2);
   EXPECT_EQ(holders.lines[0].largest, Bytes{2048});
+}
+
+// `explain --snapshot` says what each block is for, and so nothing is guessed of it.
+TEST(SnapshotHolders, OfASimulatedTraceAreOfItsCategories) {
+  AllocationTrace trace;
+  const StackId state = trace.stacks.add(
+      {simulated_frame("aten::zeros.default", "model.layers.3.mlp"), category_frame("optimizer_state")});
+  const StackId input = trace.stacks.add({simulated_frame("aten::empty", ""), category_frame("input")});
+  const std::vector<LiveBlock> blocks = {
+      {.event = 0, .bytes = Bytes{2048}, .requested = Bytes{2000}, .stack = state},
+      {.event = 1, .bytes = Bytes{512}, .requested = Bytes{8}, .stack = input}};
+  trace.events = {{.action = AllocationAction::kAlloc, .stack = state},
+                  {.action = AllocationAction::kAlloc, .stack = input}};
+  const SnapshotHolders holders = holders_of(trace, blocks);
+  EXPECT_TRUE(holders.is_simulated);
+  EXPECT_EQ(of(holders, BlockRole::kOptimizerState), Bytes{2048});
+  EXPECT_EQ(of(holders, BlockRole::kInput), Bytes{512});
+  EXPECT_EQ(holders.lines[0].where, "model.layers.{}.mlp");
+  EXPECT_EQ(holders.lines[0].op, "aten::zeros.default");
+  EXPECT_EQ(holders.lines[1].where, "(no module)");
+}
+
+TEST(SnapshotHolders, EveryCategoryHasARole) {
+  for (int i = 0; i < kCategoryCount; ++i) {
+    const std::string_view name = name_of(static_cast<Category>(i));
+    EXPECT_NE(role_of_category(name), BlockRole::kUnknown) << name;
+  }
+  EXPECT_EQ(role_of_category("forward"), BlockRole::kUnknown);
 }
 
 }  // namespace

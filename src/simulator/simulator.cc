@@ -94,6 +94,7 @@ class Player {
     const Storage& storage = p_.storage(id);
     if (is_live_[id.value] || timeline_.oom || storage.bytes.value == 0) return;  // empty tensors own nothing
     if (storage.tier != Tier::kGpu) return alloc_on_host(id);
+    tell_category(storage.category);
     const Allocation block = heap_.alloc(storage.bytes, static_cast<HeapStream>(stream));
     if (!block) return fail(block.error(), id);
     begin_life(id);
@@ -104,6 +105,10 @@ class Player {
     phase().peak_op = op_;
     if (options_.keeps_events) phase().peak_event = timeline_.events.size() - 1;
     phase().workspace_peak = std::max(phase().workspace_peak, live_);
+  }
+
+  void tell_category(Category category) {
+    if (options_.observer != nullptr) options_.observer->before_alloc(category);
   }
 
   void begin_life(StorageId id) {
@@ -142,6 +147,7 @@ class Player {
   void take_workspace(const Op& op) {
     phase().workspace_peak = std::max(phase().workspace_peak, live_ + op.workspace);
     if (!options_.workspaces_in_heap || timeline_.oom) return;
+    tell_category(Category::kWorkspace);
     const Allocation block = heap_.alloc(op.workspace, static_cast<HeapStream>(op.stream));
     if (!block) return fail(block.error());
     heap_.free(*block);
@@ -149,6 +155,7 @@ class Player {
 
   void take_library_workspace(Stream stream) {
     if (!with_workspace_.emplace(is_backward_, stream).second) return;
+    tell_category(Category::kWorkspace);
     const Allocation block = heap_.alloc(options_.library_workspace, static_cast<HeapStream>(stream));
     if (!block) return fail(block.error());
     library_workspace_ += round_to_block(options_.library_workspace);

@@ -70,7 +70,9 @@ class RunObserver {
   virtual ~RunObserver() = default;
   virtual void begin_phase(const std::string& /*name*/) {}
   virtual void begin_op(OpId /*op*/) {}  // before its allocations
-  virtual void after_statement() {}      // an op or a free
+  // On the GPU, of that category.
+  virtual void before_alloc(Category /*category*/) {}
+  virtual void after_statement() {}  // an op or a free
 };
 
 struct SimulateOptions {
