@@ -49,7 +49,7 @@ Error unexpected_arguments(const std::vector<std::string>& arguments,
     if (!is_option(option) || std::ranges::find(command->options, option) != command->options.end()) continue;
     const std::string near = meant_option(option, command->options);
     return {.message = fmt::format("{} has no option {}", command->name, option),
-            .hint = near.empty() ? help : near + " " + help};
+            .hint = near.empty() ? help : fmt::format("{} {}", near, help)};
   }
   return {.message = reason, .hint = help};
 }

@@ -185,7 +185,8 @@ const PhaseEstimate& Estimate::peak_phase() const {
 Result<EstimateRun> run_estimate(const EstimateRequest& request) {
   PLIMSOLL_TRY(prepared, prepare(request));
   PLIMSOLL_TRY(program, pytorch::build_training(request.architecture, prepared.job));
-  EstimateRun run{.estimate = describe(request, prepared, program), .program = std::move(program)};
+  EstimateRun run{.estimate = describe(request, prepared, program)};
+  run.program = std::move(program);
   Estimate& e = run.estimate;
   PLIMSOLL_TRY(played, play_both(prepared, run.program, request.gpu, true));
   e.reserved_without_limit = reserved_peak(played.without_limit());

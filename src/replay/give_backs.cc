@@ -114,7 +114,7 @@ class Finder {
   bool is_empty_cache(StackId stack) const {
     return std::ranges::any_of(trace_.stacks.frames_of(stack), [&](FrameId f) {
       const std::string& name = trace_.stacks.frame(f).name;
-      return name == "empty_cache" || name.find("emptyCache") != name.npos;
+      return name == "empty_cache" || name.find("emptyCache") != std::string::npos;
     });
   }
 

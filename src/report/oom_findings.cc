@@ -174,7 +174,7 @@ class Findings {
   std::string verdict_of(double share) const {
     if (share < kNotableShare)
       return "It decided this request only: with so little cached the next ones fail all the same.";
-    const std::string advice = fragmentation_advice(m_);
+    std::string advice = fragmentation_advice(m_);
     if (!has_expandable_segments(m_)) return advice;
     const bool is_plenty = cached() + room() >= m_.tried * 2 && !m_.private_pools;
     return fmt::format(
