@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
 """Tests of the tools: each runs a tool on a small tree and looks at its verdict."""
+import array
+import json
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -141,6 +144,64 @@ class RunScenarios(ToolTest):
         write_tree(self.root, {"scenarios/a/command": "-c 'kill -SEGV $$'"})
         self.assertEqual(self.run_scenarios("--update")[0], 1)
         self.assertFalse((self.root / "scenarios/a/expected").exists())
+
+
+class TokenizeCorpus(ToolTest):
+    """A module of the same name stands in for the package tokenizers: a letter is its place in the alphabet."""
+
+    TOKENIZERS = """
+class Tokenizer:
+    @staticmethod
+    def from_file(path):
+        return Tokenizer()
+    def token_to_id(self, token):
+        return {"<end>": VOCABULARY - 1}.get(token)
+    def get_vocab(self, with_added_tokens):
+        return {"a": 1, "<end>": VOCABULARY - 1}
+    def encode(self, text, add_special_tokens):
+        return type("Encoding", (), {"ids": [ord(c) - 96 if c.isalpha() else 0 for c in text]})
+"""
+
+    def tokenize(self, *arguments, vocabulary=30):
+        write_tree(self.root, {"fake/tokenizers.py": f"VOCABULARY = {vocabulary}\n{self.TOKENIZERS}", "tokenizer.json": "{}"})
+        done = subprocess.run([TOOLS / "tokenize_corpus", "--tokenizer", self.root / "tokenizer.json",
+                               "--out", self.root / "out.bin", *arguments], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": str(self.root / "fake"), "PYTHONDONTWRITEBYTECODE": "1"})
+        return done.returncode, done.stdout + done.stderr
+
+    def ids(self, code):
+        return list(array.array(code, (self.root / "out.bin").read_bytes()))
+
+    def sidecar(self):
+        return json.loads((self.root / "out.bin.json").read_text(encoding="utf-8"))
+
+    def test_writes_documents_in_the_order_of_their_names(self):
+        write_tree(self.root, {"text/b.txt": "ab", "text/a.jsonl": '{"text": "c"}\n\n{"text": ""}\n{"text": "d"}\n',
+                               "text/.hidden": "z"})
+        code, text = self.tokenize("--end-of-document", "<end>", self.root / "text")
+        self.assertEqual(code, 0, text)
+        self.assertEqual(self.ids("H"), [3, 29, 4, 29, 1, 2, 29])
+        self.assertEqual({**self.sidecar(), "tokenizer_sha256": ""},
+                         {"format": "plimsoll.tokens/1", "dtype": "uint16", "vocabulary": 30, "tokens": 7, "documents": 3,
+                          "cut_documents": 0, "end_of_document": 29, "tokenizer_sha256": ""})
+
+    def test_large_vocabularies_are_wide(self):
+        write_tree(self.root, {"a.txt": "ab"})
+        self.assertEqual(self.tokenize(self.root / "a.txt", vocabulary=65537)[0], 0)
+        self.assertEqual((self.ids("I"), self.sidecar()["dtype"]), ([1, 2], "uint32"))
+
+    def test_says_when_documents_were_cut(self):
+        write_tree(self.root, {"a.txt": "ab\ncd\n", "b.jsonl": '{"text": "ab\\ncd"}'})
+        code, text = self.tokenize("--piece-length", "4", self.root / "a.txt", self.root / "b.jsonl")
+        self.assertIn("note: 2 documents were tokenised in pieces", text)
+        self.assertEqual((code, self.ids("H"), self.sidecar()["cut_documents"]), (0, [1, 2, 0, 3, 4, 0, 1, 2, 0, 3, 4], 2))
+
+    def test_a_mistake_leaves_no_files(self):
+        write_tree(self.root, {"a.jsonl": '{"text": "a"}\n{"body": "b"}\n'})
+        code, text = self.tokenize(self.root / "a.jsonl")
+        self.assertEqual(code, 2)
+        self.assertIn("a.jsonl:2: no object with the key 'text'", text)
+        self.assertEqual(list(self.root.glob("out*")), [])
 
 
 if __name__ == "__main__":
