@@ -36,11 +36,10 @@ void apply_complex_rotary(Value& q, Value& k, const Rotary& rotary, bool has_hea
   const Value complex_q = as_complex(q);
   const Value complex_k = as_complex(k);
   const Value turns = ops::unsqueeze(rotary.complex, has_heads_first ? 1 : 2);
-  Value wide_q = turned(complex_q, turns);
-  Value new_q;
-  if (has_heads_first) new_q = ops::cast(std::move(wide_q), q.dtype());
+  Value turned_q = turned(complex_q, turns);
+  if (has_heads_first) turned_q = ops::cast(std::move(turned_q), q.dtype());
   const Value wide_k = turned(complex_k, turns);
-  if (!has_heads_first) new_q = ops::cast(wide_q, q.dtype());
+  Value new_q = has_heads_first ? std::move(turned_q) : ops::cast(turned_q, q.dtype());
   k = ops::cast(wide_k, k.dtype());
   q = std::move(new_q);
 }

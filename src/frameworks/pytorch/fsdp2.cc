@@ -51,9 +51,9 @@ class Fsdp2 : public ParallelEngine {
         a_(architecture),
         job_(job),
         trainable_(trainable),
-        original_(parameter_dtype(job.precision)) {
-    compute_ = job.fsdp2.param_dtype.value_or(original_);
-    reduce_ = job.fsdp2.reduce_dtype.value_or(compute_);
+        original_(parameter_dtype(job.precision)),
+        compute_(job.fsdp2.param_dtype.value_or(original_)),
+        reduce_(job.fsdp2.reduce_dtype.value_or(compute_)) {
     make_groups();
   }
 
