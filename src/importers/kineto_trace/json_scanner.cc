@@ -1,5 +1,8 @@
 #include "importers/kineto_trace/json_scanner.h"
 
+#include <algorithm>
+#include <array>
+
 namespace plimsoll {
 namespace {
 
@@ -7,6 +10,13 @@ constexpr size_t kMostDepth = 1000;
 constexpr size_t kFarthestLook = 64;  // spaces between a string and what follows it
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+// What a value that is passed over is told by.
+constexpr std::array<bool, 256> kIsMark = [] {
+  std::array<bool, 256> is_mark{};
+  for (unsigned char c : {'"', '{', '}', '[', ']'}) is_mark[c] = true;
+  return is_mark;
+}();
 
 }  // namespace
 
@@ -36,17 +46,45 @@ bool JsonScanner::next(char close) {
 
 bool JsonScanner::string(std::string& text) {
   text.clear();
+  return pass_string(&text);
+}
+
+bool JsonScanner::pass_string(std::string* text) {
+  const auto keep = [&](std::string_view part) {
+    if (text) text->append(part.substr(0, kMostText - std::min(text->size(), kMostText)));
+  };
   if (!accept('"')) return false;
   while (!at_end()) {
+    keep(take_plain());
     const char c = look();
+    if (at_end()) return false;
     step();
     if (c == '"' && is_end_of_string()) return true;
-    if (text.size() < kMostText) text += c;
+    keep({&c, 1});
     if (c != '\\' || at_end()) continue;
-    if (text.size() < kMostText) text += look();
+    const char escaped = look();
+    keep({&escaped, 1});
     step();
   }
   return false;
+}
+
+// What stands at hand before the next quotation mark or backslash.
+std::string_view JsonScanner::take_plain() {
+  constexpr size_t kPiece = 256;  // a quotation mark that is far away isn't looked for at each backslash
+  const std::string_view piece(reinterpret_cast<const char*>(source_.next_bytes()),
+                               std::min(source_.available(), kPiece));
+  const std::string_view unquoted = piece.substr(0, piece.find('"'));
+  const std::string_view plain = unquoted.substr(0, unquoted.find('\\'));
+  source_.take(plain.size());
+  return plain;
+}
+
+// Of a skipped value what isn't told by itself: numbers, words, commas.
+void JsonScanner::pass_unmarked() {
+  const uint8_t* const begin = source_.next_bytes();
+  const uint8_t* const end = begin + source_.available();
+  source_.take(static_cast<size_t>(std::find_if(begin, end, [](uint8_t c) { return kIsMark[c]; }) - begin));
 }
 
 bool JsonScanner::is_end_of_string() {
@@ -69,13 +107,12 @@ bool JsonScanner::number(std::string& text) {
 }
 
 bool JsonScanner::skip_value() {
-  std::string ignored;
   size_t depth = 0;
   do {
     const char c = peek();
     if (at_end()) return false;
     if (c == '"') {
-      if (!string(ignored)) return false;
+      if (!pass_string(nullptr)) return false;
     } else if (c == '{' || c == '[') {
       step();
       if (++depth > kMostDepth) return false;
@@ -83,12 +120,13 @@ bool JsonScanner::skip_value() {
       if (depth == 0) return false;
       step();
       --depth;
-    } else if ((c == ',' || c == ':') && depth == 0) {
+    } else if (depth > 0) {
+      pass_unmarked();
+    } else if (c == ',' || c == ':') {
       return false;
-    } else {
-      step();
-      if (depth == 0)  // a number or a word
-        while (!at_end() && look() != ',' && look() != '}' && look() != ']' && !is_space(look())) step();
+    } else {  // a number or a word
+      do step();
+      while (!at_end() && look() != ',' && look() != '}' && look() != ']' && !is_space(look()));
     }
   } while (depth > 0);
   return true;

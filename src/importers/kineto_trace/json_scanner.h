@@ -11,6 +11,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "importers/byte_source.h"
 
@@ -45,6 +46,9 @@ class JsonScanner {
  private:
   char look(size_t at = 0) { return source_.ensure(at + 1) ? static_cast<char>(source_.peek(at)) : '\0'; }
   void step() { source_.take(1); }
+  bool pass_string(std::string* text);  // kept in `text` unless that is null
+  std::string_view take_plain();
+  void pass_unmarked();
   bool is_end_of_string();
 
   ByteSource& source_;
