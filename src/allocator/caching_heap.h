@@ -48,6 +48,11 @@ struct PrivatePoolOptions {
   friend bool operator==(const PrivatePoolOptions&, const PrivatePoolOptions&) = default;
 };
 
+// What HeapStats says of the present moment, without the cost of the rest.
+struct BytesInUse {
+  Bytes allocated, active, reserved;
+};
+
 // A block that was freed and waits for CachingHeap::end_free().
 struct HeldBlock {
   uint32_t index = 0;
@@ -69,6 +74,11 @@ class CachingHeap final : public Heap {
   HeapStats stats() const override;
   void reset_peaks() override;
   MemoryStats memory_stats() const;
+  BytesInUse in_use() const {
+    return {.allocated = Bytes{static_cast<int64_t>(allocated_.current())},
+            .active = Bytes{static_cast<int64_t>(active_.current())},
+            .reserved = Bytes{static_cast<int64_t>(reserved_.current())}};
+  }
 
   // torch.cuda.empty_cache(): gives every whole cached segment back. During a capture, and of private pools,
   // only those of pools without users.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "allocator/rounding.h"
@@ -73,7 +74,7 @@ class Finder {
                          .segment = &segment});
       bytes[owner] += segment.bytes.value;
     }
-    for (const ReplayOp& op : script_.ops) {
+    for (const ReplayOp& op : script_.has_pages ? std::span(script_.ops) : std::span<const ReplayOp>()) {
       const bool is_map = op.kind == ReplayOp::Kind::kSegmentMap;
       if (!is_map && op.kind != ReplayOp::Kind::kSegmentUnmap) continue;
       const ReplayPlace& place = script_.places[op.place];

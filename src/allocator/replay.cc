@@ -34,29 +34,47 @@ class Replay {
         settings_(settings) {}
 
   ReplayResult run() {
-    blocks_.assign(script_.slots, kEmptyBlock);
-    for (size_t pool = 1; pool < script_.pools.size(); ++pool) heap_.open_pool(script_.pools[pool]);
-    adopt_start();
+    start();
     if (observer_) observer_->before_events(heap_);
-    for (const ReplayOp& op : script_.ops) {
-      if (observer_) tell_observer(op.event);
-      play(op);
-    }
-    if (observer_) tell_observer(script_.events);
+    play_before(script_.events);
     settle_expected();
     return finish();
   }
 
+  std::vector<TraceSegment> segments_after(std::optional<size_t> event) {
+    start();
+    if (event) play_before(*event + 1);
+    return segments();
+  }
+
  private:
+  void start() {
+    blocks_.assign(script_.slots, kEmptyBlock);
+    for (size_t pool = 1; pool < script_.pools.size(); ++pool) heap_.open_pool(script_.pools[pool]);
+    adopt_start();
+  }
+
+  void play_before(size_t event) {
+    for (; next_ < script_.ops.size() && script_.ops[next_].event < event; ++next_) {
+      if (observer_) tell_observer(script_.ops[next_].event);
+      play(script_.ops[next_]);
+    }
+    if (observer_) tell_observer(event);
+  }
+
   ReplayResult finish() {
     result_.same_segments = device_.matched();
     result_.unknown_frees = script_.unknown_frees;
     result_.stats = heap_.stats();
     result_.memory_stats = heap_.memory_stats();
     result_.memory_stats.num_ooms = num_ooms_;
-    result_.segments_at_end = heap_.segments();
-    for (TraceSegment& segment : result_.segments_at_end) segment.stream = script_.streams[segment.stream];
+    result_.segments_at_end = segments();
     return std::move(result_);
+  }
+  std::vector<TraceSegment> segments() const {
+    std::vector<TraceSegment> all = heap_.segments();
+    for (TraceSegment& segment : all) segment.stream = script_.streams[segment.stream];
+    return all;
   }
 
   void tell_observer(size_t before) {
@@ -82,7 +100,6 @@ class Replay {
           script_.start_slots[static_cast<size_t>(segment - script_.at_start.segments.data())].begin();
       for (const TraceBlock& block : segment->blocks) {
         if (block.state == BlockState::kFree) continue;
-        if (observer_) observer_->on_block(std::nullopt, block.address, block.bytes);
         note_tail(block.address, *id);
         blocks_[*slot++] = block.state == BlockState::kPendingFree ? as_block(heap_.begin_free(*id)) : *id;
         ++id;
@@ -133,7 +150,7 @@ class Replay {
       block = alloc_as_recorded(op);
     }
     blocks_[op.slot] = block;
-    if (observer_) observer_->on_block(op.event, op.address, heap_.block_size(block));
+    if (observer_) observer_->on_block(op.event, heap_.block_size(block));
   }
 
   // An allocation for which memory was given back had searched the cached blocks before that, and then takes
@@ -265,7 +282,7 @@ class Replay {
   std::vector<LiveTail> tails_;
   int64_t num_divergences_ = 0, num_ooms_ = 0;
   bool has_given_back_ = false;  // since the last allocation
-  size_t told_ = 0;
+  size_t next_ = 0, told_ = 0;   // op, event
   ReplayResult result_;
 };
 
@@ -273,6 +290,11 @@ class Replay {
 
 ReplayResult replay(const ReplayScript& script, const AllocatorSettings& settings, ReplayObserver* observer) {
   return Replay(script, settings, observer).run();
+}
+
+std::vector<TraceSegment> segments_after(const ReplayScript& script, const AllocatorSettings& settings,
+                                         std::optional<size_t> event) {
+  return Replay(script, settings, nullptr).segments_after(event);
 }
 
 Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSettings& settings,

@@ -41,9 +41,7 @@ struct Divergence {
 class ReplayObserver {
  public:
   virtual ~ReplayObserver() = default;
-  // A block of the heap, with rounding and unsplit tail: of an alloc, or of a block from before the trace
-  // (no event).
-  virtual void on_block(std::optional<size_t> event, uint64_t recorded_address, Bytes bytes) = 0;
+  virtual void on_block(size_t /*alloc event*/, Bytes /*with rounding and unsplit tail*/) {}
   virtual void before_events(const CachingHeap& heap) = 0;
   virtual void after_event(size_t event, const CachingHeap& heap) = 0;
 };
@@ -68,5 +66,9 @@ Result<ReplayResult> replay(const AllocationTrace& trace, const AllocatorSetting
 // The same of a trace that was compiled with these settings.
 ReplayResult replay(const ReplayScript& script, const AllocatorSettings& settings,
                     ReplayObserver* observer = nullptr);
+
+// The heap's segments in such a replay after this event; none: before the first one. Plays no further.
+std::vector<TraceSegment> segments_after(const ReplayScript& script, const AllocatorSettings& settings,
+                                         std::optional<size_t> event);
 
 }  // namespace plimsoll

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "allocator/rounding.h"
+#include "base/large_pages.h"
 #include "trace/address_map.h"
 
 namespace plimsoll {
@@ -42,11 +43,11 @@ class Compiler {
     find_pools();
     add_start_blocks();
     script_.ops.reserve(trace_.events.size() * 2 / 3 + 16);
+    prefer_large_pages(script_.ops.data(), script_.ops.capacity() * sizeof(ReplayOp));
     for (size_t at = 0; at < trace_.events.size();) at += add(at);
     if (script_.places.size() > kMostPlaces)
       return fail({.message = "the trace has too many pairs of stream and memory pool",
                    .expected = fmt::format("at most {}", kMostPlaces)});
-    name_askers();
     return std::move(script_);
   }
 
@@ -68,6 +69,7 @@ class Compiler {
   void find_streams() {
     std::vector<uint64_t>& streams = script_.streams;
     const auto add = [&](uint64_t stream) {
+      if (!streams.empty() && streams.back() == stream) return;  // nearly always
       if (streams.size() <= kMostStreams && std::ranges::find(streams, stream) == streams.end())
         streams.push_back(stream);
     };
@@ -81,6 +83,7 @@ class Compiler {
   void find_pools() {
     script_.pools.resize(std::max<size_t>(trace_.pools.size(), 1));
     for (const TraceSegment& segment : trace_.segments) find_options(segment);
+    if (!settings_.expandable_segments) return;
     for (const TraceSegment& segment : script_.at_start.segments)
       if (!segment.is_expandable) note_own_allocator(segment.pool);
     for (const AllocationEvent& event : trace_.events)
@@ -104,8 +107,7 @@ class Compiler {
 
   // Only a pool with an allocator of its own gets whole segments while segments are expandable.
   void note_own_allocator(PoolIndex pool) {
-    if (settings_.expandable_segments && pool > 0 && pool < script_.pools.size())
-      script_.pools[pool].has_own_allocator = true;
+    if (pool > 0 && pool < script_.pools.size()) script_.pools[pool].has_own_allocator = true;
   }
 
   void add_start_blocks() {
@@ -207,6 +209,8 @@ class Compiler {
                            .event = static_cast<uint32_t>(at),
                            .bytes = static_cast<uint64_t>(std::max<int64_t>(event.bytes.value, 0)),
                            .address = event.address});
+    if (kind == Kind::kSegmentMap || kind == Kind::kSegmentUnmap) script_.has_pages = true;
+    name_asker(kind);
   }
 
   uint16_t place_of(const AllocationEvent& event) {
@@ -227,13 +231,12 @@ class Compiler {
   }
 
   // New memory is for the allocation that follows, or for the one that fails.
-  void name_askers() {
-    uint32_t asker = kNoOp;
-    for (size_t at = script_.ops.size(); at-- > 0;) {
-      ReplayOp& op = script_.ops[at];
-      if (op.kind == Kind::kAlloc || op.kind == Kind::kOutOfMemory) asker = static_cast<uint32_t>(at);
-      if (op.kind == Kind::kSegmentAlloc || op.kind == Kind::kSegmentMap) op.slot = asker;
-    }
+  void name_asker(Kind kind) {
+    const auto at = static_cast<uint32_t>(script_.ops.size() - 1);
+    if (kind == Kind::kSegmentAlloc || kind == Kind::kSegmentMap) without_asker_.push_back(at);
+    if (kind != Kind::kAlloc && kind != Kind::kOutOfMemory) return;
+    for (uint32_t memory : without_asker_) script_.ops[memory].slot = at;
+    without_asker_.clear();
   }
 
   struct Live {
@@ -246,6 +249,7 @@ class Compiler {
   ReplayScript script_;
   AddressMap<Live> live_;
   std::vector<uint32_t> unused_slots_;
+  std::vector<uint32_t> without_asker_;  // ops that get memory, of the allocation that comes next
   uint64_t last_stream_ = 0;
   PoolIndex last_pool_ = 0;
   uint16_t last_place_ = 0;

@@ -70,6 +70,7 @@ struct ReplayScript {
   // By segment at the start: the slots of its blocks that aren't free.
   std::vector<std::vector<uint32_t>> start_slots;
   size_t events = 0;
+  bool has_pages = false;     // whether there are kSegmentMap or kSegmentUnmap
   int64_t unknown_frees = 0;  // of blocks that never were; left out
 };
 

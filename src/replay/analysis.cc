@@ -1,7 +1,6 @@
 #include "replay/analysis.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "replay/recorded_settings.h"
 #include "replay/what_if.h"
@@ -39,97 +38,118 @@ Bytes replayed_backwards(const AllocationTrace& trace, Bytes at_dump) {
 // Peaks, the curve, and how large each block was.
 class Watch final : public ReplayObserver {
  public:
-  explicit Watch(const AllocationTrace& trace)
-      : per_point_(std::max<size_t>(1, (trace.events.size() + kCurvePoints - 1) / kCurvePoints)) {
-    block_bytes_.resize(trace.events.size());
-  }
+  explicit Watch(size_t events)
+      : block_bytes_(events), per_point_(std::max<size_t>(1, (events + kCurvePoints - 1) / kCurvePoints)) {}
 
-  void on_block(std::optional<size_t> event, uint64_t address, Bytes bytes) override {
-    if (event)
-      block_bytes_[*event] = bytes;
-    else
-      earlier_[address] = bytes;
-  }
-  void before_events(const CachingHeap& heap) override { take(std::nullopt, heap.stats()); }
+  void on_block(size_t event, Bytes bytes) override { block_bytes_[event] = bytes; }
+  void before_events(const CachingHeap& heap) override { take(std::nullopt, heap.in_use()); }
   void after_event(size_t event, const CachingHeap& heap) override {
-    const HeapStats stats = heap.stats();
-    take(event, stats);
-    if (event % per_point_ == 0) curve_.emplace_back();
+    const BytesInUse now = heap.in_use();
+    take(event, now);
+    if (left_of_point_ == 0) {
+      left_of_point_ = per_point_;
+      curve_.emplace_back();
+    }
+    --left_of_point_;
     CurvePoint& point = curve_.back();
-    point.allocated = std::max(point.allocated, stats.allocated.current);
-    point.active = std::max(point.active, stats.active.current);
-    point.reserved = std::max(point.reserved, stats.reserved.current);
+    point.allocated = std::max(point.allocated, now.allocated);
+    point.active = std::max(point.active, now.active);
+    point.reserved = std::max(point.reserved, now.reserved);
   }
 
   MemoryPeak allocated_, active_, reserved_;
   std::vector<Bytes> block_bytes_;  // by event
-  std::unordered_map<uint64_t, Bytes> earlier_;
   std::vector<CurvePoint> curve_;
 
  private:
-  void take(std::optional<size_t> event, const HeapStats& stats) {
-    raise(allocated_, event, stats.allocated.current);
-    raise(active_, event, stats.active.current);
-    raise(reserved_, event, stats.reserved.current);
+  void take(std::optional<size_t> event, const BytesInUse& now) {
+    raise(allocated_, event, now.allocated);
+    raise(active_, event, now.active);
+    raise(reserved_, event, now.reserved);
   }
   static void raise(MemoryPeak& peak, std::optional<size_t> event, Bytes now) {
     if (now > peak.value) peak = {.value = now, .event = event};
   }
 
-  size_t per_point_;
+  size_t per_point_, left_of_point_ = 0;  // events
 };
 
-// The segments at one moment.
-class SegmentsAt final : public ReplayObserver {
+// The blocks that the program holds after an event of a script; none: before the first one.
+class BlocksAt {
  public:
-  explicit SegmentsAt(std::optional<size_t> event) : event_(event) {}
-  void on_block(std::optional<size_t>, uint64_t, Bytes) override {}
-  void before_events(const CachingHeap& heap) override {
-    if (!event_) segments_ = heap.segments();
+  BlocksAt(const ReplayScript& script, std::optional<size_t> event) : script_(script) {
+    owners_.assign(script.slots, kNoOp);
+    freed_.assign(script.slots, kNoOp);
+    for (const std::vector<uint32_t>& slots : script.start_slots)
+      for (uint32_t slot : slots) owners_[slot] = kOfStart;
+    size_t at = 0;
+    for (; event && at < script.ops.size() && script.ops[at].event <= *event; ++at)
+      note_owner(static_cast<uint32_t>(at));
+    for (; at < script.ops.size(); ++at) note_free(script.ops[at]);
   }
-  void after_event(size_t event, const CachingHeap& heap) override {
-    if (event_ == event) segments_ = heap.segments();
+
+  // Largest first; `bytes` by event of an alloc.
+  std::vector<LiveBlock> list(const AllocationTrace& trace, const std::vector<Bytes>& bytes) const {
+    std::vector<LiveBlock> blocks;
+    add_earlier(blocks);
+    for (uint32_t slot = 0; slot < script_.slots; ++slot) {
+      if (owners_[slot] >= kOfStart) continue;
+      const size_t event = script_.ops[owners_[slot]].event;
+      blocks.push_back({.event = event,
+                        .address = trace.events[event].address,
+                        .bytes = bytes[event],
+                        .requested = trace.events[event].bytes,
+                        .stack = trace.events[event].stack,
+                        .freed = freed_at(slot)});
+    }
+    std::ranges::sort(blocks, [](const LiveBlock& a, const LiveBlock& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.address < b.address;
+    });
+    return blocks;
   }
-  std::vector<TraceSegment> segments_;
 
  private:
-  std::optional<size_t> event_;
-};
+  static constexpr uint32_t kOfStart = kNoOp - 1;
 
-std::vector<LiveBlock> blocks_at(const AllocationTrace& trace, const Watch& watch,
-                                 const std::vector<TraceSegment>& at_start, std::optional<size_t> event) {
-  std::unordered_map<uint64_t, LiveBlock> live;
-  for (const TraceSegment& segment : at_start)
-    for (const TraceBlock& block : segment.blocks)
-      if (block.state != BlockState::kFree)  // one that waits counts as allocated until its free completes
-        live[block.address] = {.address = block.address,
-                               .bytes = block.bytes,
-                               .requested = block.requested,
-                               .stack = block.stack};
-  for (size_t i = 0; event && i <= *event; ++i) {
-    const AllocationEvent& e = trace.events[i];
-    if (e.action == AllocationAction::kAlloc)
-      live[e.address] = {.event = i,
-                         .address = e.address,
-                         .bytes = watch.block_bytes_[i],
-                         .requested = e.bytes,
-                         .stack = e.stack};
-    if (e.action == AllocationAction::kFreeRequested || e.action == AllocationAction::kFreeCompleted)
-      live.erase(e.address);
+  void note_owner(uint32_t at) {
+    const ReplayOp& op = script_.ops[at];
+    if (op.kind == ReplayOp::Kind::kAlloc)
+      owners_[op.slot] = at;
+    else if (is_free(op) || op.kind == ReplayOp::Kind::kEndFree)
+      owners_[op.slot] = kNoOp;
   }
-  std::unordered_map<uint64_t, size_t> freed;  // first after the moment
-  for (size_t i = event ? *event + 1 : 0; i < trace.events.size(); ++i)
-    if (trace.events[i].action == AllocationAction::kFreeRequested)
-      freed.try_emplace(trace.events[i].address, i);
-  for (auto& [address, block] : live)
-    if (const auto at = freed.find(address); at != freed.end()) block.freed = at->second;
-  std::vector<LiveBlock> blocks;
-  for (const auto& [address, block] : live) blocks.push_back(block);
-  std::ranges::sort(blocks, [](const LiveBlock& a, const LiveBlock& b) {
-    return a.bytes != b.bytes ? a.bytes > b.bytes : a.address < b.address;
-  });
-  return blocks;
-}
+  void note_free(const ReplayOp& op) {
+    if (is_free(op) && freed_[op.slot] == kNoOp) freed_[op.slot] = op.event;
+  }
+  static bool is_free(const ReplayOp& op) {
+    return op.kind == ReplayOp::Kind::kFree || op.kind == ReplayOp::Kind::kBeginFree;
+  }
+  std::optional<size_t> freed_at(uint32_t slot) const {
+    return freed_[slot] == kNoOp ? std::nullopt : std::optional<size_t>(freed_[slot]);
+  }
+
+  // One that waits for another stream counts as held until its free completes.
+  void add_earlier(std::vector<LiveBlock>& blocks) const {
+    for (size_t i = 0; i < script_.at_start.segments.size(); ++i) {
+      auto slot = script_.start_slots[i].begin();
+      for (const TraceBlock& block : script_.at_start.segments[i].blocks) {
+        if (block.state == BlockState::kFree) continue;
+        if (owners_[*slot] == kOfStart)
+          blocks.push_back({.address = block.address,
+                            .bytes = block.bytes,
+                            .requested = block.requested,
+                            .stack = block.stack,
+                            .freed = freed_at(*slot)});
+        ++slot;
+      }
+    }
+  }
+
+  const ReplayScript& script_;
+  // By slot: the op that allocated its block, kOfStart of a block from before the trace, kNoOp without any;
+  // the event after the moment that freed it first.
+  std::vector<uint32_t> owners_, freed_;
+};
 
 }  // namespace
 
@@ -139,18 +159,16 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   analysis.at_dump = at_dump(trace);
   analysis.events = trace.events.size();
   analysis.allocated_replayed_backwards = replayed_backwards(trace, analysis.at_dump.allocated);
-  Watch watch(trace);
+  Watch watch(trace.events.size());
   PLIMSOLL_TRY(script, ReplayScript::compile(trace, settings));
   analysis.replay = replay(script, settings, &watch);
   analysis.allocated = watch.allocated_;
   analysis.active = watch.active_;
   analysis.reserved = watch.reserved_;
-  analysis.at_peak = blocks_at(trace, watch, script.at_start.segments, analysis.allocated.event);
+  analysis.at_peak = BlocksAt(script, analysis.allocated.event).list(trace, watch.block_bytes_);
+  analysis.fragmentation = fragmentation_of(segments_after(script, settings, analysis.allocated.event));
   analysis.held = find_held_blocks(trace, watch.block_bytes_, analysis.allocated.event);
   analysis.curve = std::move(watch.curve_);
-  SegmentsAt at_peak(analysis.allocated.event);
-  replay(script, settings, &at_peak);
-  analysis.fragmentation = fragmentation_of(at_peak.segments_);
   analysis.given_back = find_give_backs(trace);
   analysis.replay.memory_stats.num_alloc_retries = num_retries(analysis.given_back);
   for (const std::string& configuration : options.what_if) {

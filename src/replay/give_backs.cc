@@ -15,6 +15,9 @@ bool gives_back(const AllocationEvent& e) {
 bool grows(const AllocationEvent& e) {
   return e.action == Action::kSegmentAlloc || e.action == Action::kSegmentMap;
 }
+bool is_of_device(const AllocationEvent& e) {
+  return gives_back(e) || grows(e) || e.action == Action::kOutOfMemory;
+}
 // Events that come in between and say nothing: malloc() waits for streams before it gives back.
 bool is_silent(const AllocationEvent& e) {
   return e.action == Action::kFreeCompleted || e.action == Action::kSnapshot ||
@@ -34,23 +37,25 @@ class Finder {
  public:
   explicit Finder(const AllocationTrace& trace) : trace_(trace) {
     for (const TraceSegment& segment : trace.segments) at_start_ += segment.bytes;
-    for (const AllocationEvent& event : trace.events) at_start_ -= change(event);
+    for (size_t i = 0; i < trace.events.size(); ++i)
+      if (is_of_device(trace.events[i])) moments_.push_back(i);
+    for (size_t i : moments_) at_start_ -= change(trace.events[i]);
     Bytes now = at_start_;
     highest_ = now;
-    for (const AllocationEvent& event : trace.events) highest_ = std::max(highest_, now += change(event));
+    for (size_t i : moments_) highest_ = std::max(highest_, now += change(trace.events[i]));
   }
 
   GiveBacks run() {
     Bytes reserved = at_start_;
-    for (size_t i = 0; i < trace_.events.size(); ++i) {
-      const AllocationEvent& event = trace_.events[i];
+    for (size_t m = 0; m < moments_.size(); ++m) {
+      const AllocationEvent& event = trace_.events[moments_[m]];
       if (event.action == Action::kOutOfMemory) learn_from_error(event, reserved);
       if (gives_back(event)) {
-        found_.all.push_back(run_at(i, reserved));
+        found_.all.push_back(run_at(moments_[m], reserved));
         learn_from(found_.all.back());
-        for (; i < found_.all.back().last; ++i) reserved += change(trace_.events[i]);
+        for (; moments_[m] < found_.all.back().last; ++m) reserved += change(trace_.events[moments_[m]]);
       }
-      reserved += change(trace_.events[i]);
+      reserved += change(trace_.events[moments_[m]]);
     }
     return std::move(found_);
   }
@@ -152,6 +157,7 @@ class Finder {
   }
 
   const AllocationTrace& trace_;
+  std::vector<size_t> moments_;  // events that are of the device
   Bytes at_start_, highest_;
   bool is_exact_ = false;
   GiveBacks found_;

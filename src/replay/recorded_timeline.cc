@@ -20,7 +20,6 @@ class Writer final : public ReplayObserver {
     if (std::ranges::any_of(trace.events, is_segment)) segments_ = timeline.add_track("segments");
   }
 
-  void on_block(std::optional<size_t>, uint64_t, Bytes) override {}
   void before_events(const CachingHeap& heap) override { sample(Nanoseconds{0}, heap); }
   void after_event(size_t event, const CachingHeap& heap) override {
     const AllocationEvent& e = trace_.events[event];
@@ -63,11 +62,9 @@ class Writer final : public ReplayObserver {
   }
 
   void sample(Nanoseconds at, const CachingHeap& heap) {
-    const HeapStats stats = heap.stats();
-    const MemorySample now{.time = at,
-                           .allocated = stats.allocated.current,
-                           .active = stats.active.current,
-                           .reserved = stats.reserved.current};
+    const BytesInUse in_use = heap.in_use();
+    const MemorySample now{
+        .time = at, .allocated = in_use.allocated, .active = in_use.active, .reserved = in_use.reserved};
     if (!timeline.memory.empty() && timeline.memory.back().time == at)
       timeline.memory.back() = now;
     else

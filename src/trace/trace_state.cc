@@ -32,10 +32,11 @@ class Undo {
       segments_[segment.address] = {.segment = segment};
       segments_[segment.address].segment.blocks.clear();
       for (const TraceBlock& block : segment.blocks)
-        if (block.state != BlockState::kFree) live_[block.address] = {.block = block};
+        if (block.state != BlockState::kFree)
+          live_[block.address] = {.dumped = &block, .is_held = block.state == BlockState::kAllocated};
     }
     for (const AllocationEvent& event : std::views::reverse(trace.events)) undo(event);
-    live_.for_each([&](uint64_t, const EarlierBlock& block) { blocks_.push_back(block); });
+    live_.for_each([&](uint64_t, const Live& live) { blocks_.push_back(earlier_block(live)); });
     std::ranges::sort(blocks_, {}, [](const EarlierBlock& block) { return block.block.address; });
   }
 
@@ -52,6 +53,12 @@ class Undo {
   }
 
  private:
+  // A block that lives at the moment that has been reached. What it is, is told at the end, of few.
+  struct Live {
+    const TraceBlock* dumped = nullptr;      // where the dump has it,
+    const AllocationEvent* freed = nullptr;  // or the free_completed
+    bool is_held = false;                    // by the program
+  };
   struct Segment {
     TraceSegment segment;
     bool is_pool_guessed = false;  // small or large: the event doesn't say
@@ -67,15 +74,10 @@ class Undo {
         break;
       case AllocationAction::kFreeCompleted:
         tell_pool(event);
-        live_[event.address] = {.block = {.address = event.address,
-                                          .bytes = round(event.bytes),
-                                          .requested = event.bytes,
-                                          .state = BlockState::kPendingFree,
-                                          .stack = event.stack},
-                                .is_size_known = false};
+        live_[event.address] = {.freed = &event};
         break;
       case AllocationAction::kFreeRequested:
-        if (EarlierBlock* block = live_.find(event.address)) block->block.state = BlockState::kAllocated;
+        if (Live* live = live_.find(event.address)) live->is_held = true;
         break;
       case AllocationAction::kSegmentAlloc:
         segments_.erase(event.address);
@@ -97,6 +99,19 @@ class Undo {
       case AllocationAction::kUserDefined:
         break;
     }
+  }
+
+  EarlierBlock earlier_block(const Live& live) const {
+    EarlierBlock earlier{.is_size_known = live.dumped != nullptr};
+    if (live.dumped)
+      earlier.block = *live.dumped;
+    else
+      earlier.block = {.address = live.freed->address,
+                       .bytes = round(live.freed->bytes),
+                       .requested = live.freed->bytes,
+                       .stack = live.freed->stack};
+    earlier.block.state = live.is_held ? BlockState::kAllocated : BlockState::kPendingFree;
+    return earlier;
   }
 
   static Segment segment_of(const AllocationEvent& event, bool is_large, bool is_expandable) {
@@ -257,7 +272,7 @@ class Undo {
   const AllocationTrace& trace_;
   const BlockRules& rules_;
   Segments segments_;
-  AddressMap<EarlierBlock> live_;
+  AddressMap<Live> live_;
   std::vector<EarlierBlock> blocks_;  // what live_ holds in the end, by address
   int num_guessed_ = 0;
 };

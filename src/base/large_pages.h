@@ -1,0 +1,25 @@
+// Large arrays that are filled once: with the pages of 4 KiB that memory has by default, the system stops the
+// program for each of them. Linux gives 2 MiB at a time where it is asked to; elsewhere nothing is done.
+//
+//   ops.reserve(20'000'000);
+//   prefer_large_pages(ops.data(), ops.capacity() * sizeof(ops[0]));
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace plimsoll {
+
+// Of the pages that are wholly within these bytes. A wish: that it isn't met is no error.
+inline void prefer_large_pages([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kPage = uintptr_t{1} << 21U;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(begin) + bytes) / kPage * kPage;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+#endif
+}
+
+}  // namespace plimsoll
