@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
+#include "importers/byte_source.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
 #include "report/memory_profile.h"
 
@@ -46,19 +45,12 @@ class CompareCommand final : public Command {
 
  private:
   static Result<MemoryProfile> profile(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::string start(kSniffed, '\0');
-    file.read(start.data(), static_cast<std::streamsize>(start.size()));
-    start.resize(static_cast<size_t>(file.gcount()));
-    if (sniff_estimate_json(start)) {
-      file.clear();
-      std::string text = std::move(start);
-      std::string rest(kLargestEstimate, '\0');
-      file.read(rest.data(), static_cast<std::streamsize>(rest.size()));
-      text.append(rest, 0, static_cast<size_t>(file.gcount()));
+    PLIMSOLL_TRY(source, ByteSource::open(path));
+    if (sniff_estimate_json(source->look(kSniffed))) {
+      PLIMSOLL_TRY(text, source->take_rest(kLargestEstimate, too_long(path)));
       return profile_of_estimate(path, text);
     }
-    PLIMSOLL_TRY(snapshot, read_torch_snapshot(path));
+    PLIMSOLL_TRY(snapshot, read_torch_snapshot(*source, path));
     if (snapshot.devices.empty())
       return fail({.position = {.file = path}, .message = "holds no memory of any device"});
     PLIMSOLL_TRY(analysis, analyze(snapshot.devices[0]));
@@ -67,6 +59,12 @@ class CompareCommand final : public Command {
       profile.notes.push_back(
           fmt::format("{}: {} more devices are not compared", path, snapshot.devices.size() - 1));
     return profile;
+  }
+
+  static Error too_long(const std::string& path) {
+    return {.position = {.file = path},
+            .message = fmt::format("is longer than {} bytes", kLargestEstimate),
+            .expected = "what `plimsoll estimate ... --json` prints"};
   }
 
   std::optional<std::string> a_, b_;

@@ -125,6 +125,22 @@ bool ByteSource::refill(size_t count) {
   return kept >= count;
 }
 
+std::string_view ByteSource::look(size_t count) {
+  const size_t found = ensure(count) ? count : available();
+  return {reinterpret_cast<const char*>(next_), found};
+}
+
+Result<std::string> ByteSource::take_rest(size_t most_bytes, const Error& too_long) {
+  std::string text;
+  while (ensure(1)) {
+    const size_t count = available();
+    text.append(reinterpret_cast<const char*>(take(count)), count);
+    if (text.size() > most_bytes) return tl::unexpected(too_long);
+  }
+  if (error_) return tl::unexpected(*error_);
+  return text;
+}
+
 std::optional<double> ByteSource::share_read() const {
   if (file_size_ == 0) return std::nullopt;
   return static_cast<double>(consumed_) / static_cast<double>(file_size_);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -41,6 +42,10 @@ class ByteSource {
     return bytes;
   }
   uint8_t peek(size_t at) const { return next_[at]; }  // REQUIRES ensure(at + 1)
+  // The next bytes, as many as there are up to `count`, without taking them.
+  std::string_view look(size_t count);
+  // All that is left. Errors: `too_long` when that is more than `most_bytes`; what error() says.
+  Result<std::string> take_rest(size_t most_bytes, const Error& too_long);
   const uint8_t* next_bytes() const { return next_; }  // `available()` of them
   bool is_overrun() const { return next_ > end_; }
   size_t available() const { return static_cast<size_t>(end_ - next_); }

@@ -29,22 +29,11 @@ constexpr std::array<Format, 4> kFormats = {{
 }};
 constexpr size_t kSniffed = size_t{64} << 10;
 
-tl::unexpected<Error> too_long(const std::string& name) {
-  return fail({.position = {.file = name},
-               .message = fmt::format("is a text of more than {} bytes", kLargestRecordedText),
-               .expected = "a snapshot, a profiler's trace, or a shorter text",
-               .hint = "take the lines around \"out of memory\" out of a long log"});
-}
-
-Result<std::string> read_all(ByteSource& source, const std::string& name) {
-  std::string text;
-  while (source.ensure(1)) {
-    const size_t count = source.available();
-    text.append(reinterpret_cast<const char*>(source.take(count)), count);
-    if (text.size() > kLargestRecordedText) return too_long(name);
-  }
-  if (source.error()) return tl::unexpected(*source.error());
-  return text;
+Error too_long(const std::string& name) {
+  return {.position = {.file = name},
+          .message = fmt::format("is a text of more than {} bytes", kLargestRecordedText),
+          .expected = "a snapshot, a profiler's trace, or a shorter text",
+          .hint = "take the lines around \"out of memory\" out of a long log"};
 }
 
 const Format* format_of(std::string_view bytes) {
@@ -76,14 +65,12 @@ Result<Recording> open_recording(const std::string& path) {
                       !std::filesystem::is_directory(path));  // a pipe is read only once
   const std::string name = path == "-" ? "standard input" : path;
   PLIMSOLL_TRY(source, ByteSource::open(path == "-" ? "/dev/stdin" : path));
-  const bool has_more = source->ensure(kSniffed);
-  const size_t count = has_more ? kSniffed : source->available();
-  const std::string_view start(reinterpret_cast<const char*>(source->next_bytes()), count);
+  const std::string_view start = source->look(kSniffed);
   const Format* const format = format_of(start);
   if (format && !format->is_short && !is_input) return Recording{.format = format->format, .name = name};
   const bool is_binary = !format && start.find('\0') != std::string_view::npos;
   if (is_binary && !source->error()) return unknown_format(name);
-  PLIMSOLL_TRY(text, read_all(*source, name));
+  PLIMSOLL_TRY(text, source->take_rest(kLargestRecordedText, too_long(name)));
   return recording_of_text(name, std::move(text));
 }
 

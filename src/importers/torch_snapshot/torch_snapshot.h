@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "importers/byte_source.h"
 #include "trace/allocation_trace.h"
 
 namespace plimsoll {
@@ -38,6 +39,9 @@ struct ReadSnapshotOptions {
 // Whether these first bytes may be a snapshot: a pickle or gzip.
 bool sniff_torch_snapshot(std::string_view first_bytes);
 Result<TorchSnapshot> read_torch_snapshot(const std::filesystem::path& path,
+                                          const ReadSnapshotOptions& options = {});
+// Of what has been opened; the name is for errors.
+Result<TorchSnapshot> read_torch_snapshot(ByteSource& source, const std::string& name,
                                           const ReadSnapshotOptions& options = {});
 Result<TorchSnapshot> read_torch_snapshot_bytes(std::string_view bytes, const std::string& name);
 
