@@ -1,14 +1,9 @@
 #include "importers/torch_snapshot/pickle_containers.h"
 
-#include <algorithm>
-
 namespace plimsoll {
 
-void PickleMemo::extend_to(uint64_t index) {
-  const uint64_t piece = index / kPiece;
-  if (piece >= pieces_.size()) pieces_.resize(piece + 1);
-  if (!pieces_[piece]) pieces_[piece] = std::make_unique<uint32_t[]>(kPiece);
-  next_ = std::max(next_, index + 1);
+void PickleMemo::add_pieces(uint64_t last) {
+  while (pieces_.size() <= last) pieces_.push_back(std::make_unique<uint32_t[]>(kPiece));
 }
 
 uint32_t PickleMemo::add_number(const PickleValue& v) {
@@ -16,30 +11,9 @@ uint32_t PickleMemo::add_number(const PickleValue& v) {
   return static_cast<uint32_t>(numbers_.size() - 1);
 }
 
-void PickleContainers::note_memo(uint64_t index, const PickleValue& v) {
-  if (PickleContainer* const container = find(v)) container->memo = index;
-}
-
-PickleValue PickleContainers::add(PickleKind kind) {
-  uint32_t id = 0;
-  if (unused_.empty()) {
-    id = static_cast<uint32_t>(places_.size());
-    places_.push_back(std::make_unique<PickleContainer>());
-  } else {
-    id = unused_.back();
-    unused_.pop_back();
-  }
-  PickleValue v = PickleValue::of_kind(kind, id);
-  v.unsigned_integer = places_[id]->generation;
-  return v;
-}
-
-const PickleContainer* PickleContainers::find(const PickleValue& v) const {
-  const PickleContainer& place = *places_[v.id];
-  return place.generation == v.unsigned_integer ? &place : nullptr;
-}
-PickleContainer* PickleContainers::find(const PickleValue& v) {
-  return const_cast<PickleContainer*>(std::as_const(*this).find(v));
+uint32_t PickleContainers::add_place() {
+  places_.push_back(std::make_unique<PickleContainer>());
+  return static_cast<uint32_t>(places_.size() - 1);
 }
 
 void PickleContainers::add_items(PickleContainer& to, std::span<const PickleValue> items) {

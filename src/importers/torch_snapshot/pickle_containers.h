@@ -36,16 +36,31 @@ class PickleMemo {
   static constexpr uint64_t kPiece = 1U << 16U;
   static constexpr uint32_t kMostIds = 1U << 27U;
 
-  bool has(uint64_t index) const { return index < next_ && pieces_[index / kPiece] != nullptr; }
+  PickleMemo() { add_pieces(0); }
+
+  bool has(uint64_t index) const { return index < next_ && entry(index) != 0; }
   // Of a container without its generation. REQUIRES has(index).
   PickleValue get(uint64_t index) const {
-    const uint32_t entry = pieces_[index / kPiece][index % kPiece];
-    const PickleValue v(static_cast<PickleKind>(entry / kMostIds), entry % kMostIds, 1);
+    const PickleValue v = value_of(entry(index));
     return v.is_number() ? numbers_[v.id] : v;
+  }
+  // Whether a value is there that its entry is enough for, no number and no container: `to` is it then.
+  bool get_whole(uint64_t index, PickleValue& to) const {
+    return index < next_ && take_whole(entry(index), to);
+  }
+  // The first kPiece entries, which stay where they are.
+  const uint32_t* first_entries() const { return pieces_[0].get(); }
+  static bool take_whole(uint32_t entry, PickleValue& to) {
+    if (entry < static_cast<uint32_t>(PickleKind::kConsumed) * kMostIds) return false;
+    const PickleValue v = value_of(entry);
+    to.kind = v.kind;
+    to.id = v.id;
+    to.integer = v.integer;
+    return true;
   }
   // REQUIRES v.id < kMostIds.
   void put(uint64_t index, const PickleValue& v) {
-    if (index >= next_ || !pieces_[index / kPiece]) extend_to(index);
+    if (index >= next_) extend_to(index);
     const uint32_t id = v.is_number() ? add_number(v) : v.id;
     pieces_[index / kPiece][index % kPiece] = static_cast<uint32_t>(v.kind) * kMostIds + id;
   }
@@ -53,20 +68,36 @@ class PickleMemo {
   size_t numbers() const { return numbers_.size(); }
 
  private:
-  void extend_to(uint64_t index);
+  uint32_t entry(uint64_t index) const { return pieces_[index / kPiece][index % kPiece]; }
+  static PickleValue value_of(uint32_t entry) {
+    return {static_cast<PickleKind>(entry / kMostIds), entry % kMostIds, 1};
+  }
+  void extend_to(uint64_t index) {
+    if (index / kPiece >= pieces_.size()) add_pieces(index / kPiece);
+    next_ = index + 1;
+  }
+  void add_pieces(uint64_t last);
   uint32_t add_number(const PickleValue& v);
 
-  std::vector<std::unique_ptr<uint32_t[]>> pieces_;  // kind, id
+  std::vector<std::unique_ptr<uint32_t[]>> pieces_;  // kind, id; all up to next_; 0 where nothing was put
   std::vector<PickleValue> numbers_;                 // what these stand for has no id
   uint64_t next_ = 0;
 };
 
 class PickleContainers {
  public:
-  PickleValue add(PickleKind kind);
+  PickleValue add(PickleKind kind) {
+    const uint32_t id = take_place();
+    return {kind, id, static_cast<int64_t>(places_[id]->generation)};
+  }
   // Null when its place has been given to another.
-  PickleContainer* find(const PickleValue& v);
-  const PickleContainer* find(const PickleValue& v) const;
+  PickleContainer* find(const PickleValue& v) {
+    return const_cast<PickleContainer*>(std::as_const(*this).find(v));
+  }
+  const PickleContainer* find(const PickleValue& v) const {
+    const PickleContainer& place = *places_[v.id];
+    return place.generation == v.unsigned_integer ? &place : nullptr;
+  }
   void add_items(PickleContainer& to, std::span<const PickleValue> items);
   // These containers and all below them: their places are used again, their memo entries are consumed.
   void release(std::span<const PickleValue> values) {
@@ -92,7 +123,16 @@ class PickleContainers {
   }
 
  private:
-  void note_memo(uint64_t index, const PickleValue& container);
+  uint32_t take_place() {
+    if (unused_.empty()) return add_place();
+    const uint32_t id = unused_.back();
+    unused_.pop_back();
+    return id;
+  }
+  uint32_t add_place();
+  void note_memo(uint64_t index, const PickleValue& v) {
+    if (PickleContainer* const container = find(v)) container->memo = index;
+  }
   void give_back(const PickleValue& v, PickleContainer& container);
 
   std::vector<std::unique_ptr<PickleContainer>> places_;

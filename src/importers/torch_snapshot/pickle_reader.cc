@@ -68,6 +68,7 @@ Result<PickleValue> PickleReader::read() {
   if (!begin()) return tl::unexpected(*error_);
   uint64_t next_progress = kProgressEvery;
   while (true) {
+    move_values();
     source_.ensure(ByteSource::kMargin);
     opcode_at_ = source_.offset();
     const uint8_t opcode = *source_.take(1);
@@ -237,21 +238,27 @@ bool PickleReader::make_tuple(size_t begin) {
   const std::span<const PickleValue> values = stack_.from(begin);
   const bool is_pair =
       values.size() == 2 && values[0].kind == PickleKind::kInt && values[1].kind == PickleKind::kInt;
-  if (is_pair) {
-    const std::pair<int64_t, int64_t> pair(values[0].integer, values[1].integer);
-    const auto [known, is_new] = pair_ids_.try_emplace(pair, static_cast<uint32_t>(pairs_.size()));
-    if (is_new) pairs_.push_back(pair);
-    if (pairs_.size() > kMostPairs)
-      return fail_with("too many different pairs", fmt::format("at most {}", kMostPairs));
-    stack_.drop_to(begin);
-    return push(PickleKind::kPair, known->second, 0);
-  }
+  if (is_pair) return make_pair(begin);
   if (!push_container(PickleKind::kList)) return false;
   const PickleValue tuple = stack_.back();
   if (!add_to_list(*containers_.find(tuple), values)) return false;
   stack_.drop_to(begin);
   stack_.push(tuple);
   return true;
+}
+
+// Most are as the one before.
+bool PickleReader::make_pair(size_t begin) {
+  if (!is_last_pair(stack_[begin], stack_[begin + 1])) {
+    const std::pair<int64_t, int64_t> pair(stack_[begin].integer, stack_[begin + 1].integer);
+    const auto [known, is_new] = pair_ids_.try_emplace(pair, static_cast<uint32_t>(pairs_.size()));
+    if (is_new) pairs_.push_back(pair);
+    if (pairs_.size() > kMostPairs)
+      return fail_with("too many different pairs", fmt::format("at most {}", kMostPairs));
+    last_pair_ = known->second;
+  }
+  stack_.drop_to(begin);
+  return push(PickleKind::kPair, last_pair_, 0);
 }
 
 bool PickleReader::pop_mark(size_t& begin) {
@@ -303,6 +310,7 @@ bool PickleReader::add_to_list(PickleContainer& list, std::span<const PickleValu
     return fail_with("a list of different things");
   if (!is_sequence) {
     containers_.add_items(list, values);
+    has_long_lists_ = has_long_lists_ || list.items.size() >= kBatch;
     return true;
   }
   if (!list.range) list.range = ObjectRange{.type = values[0].type(), .first = values[0].id, .count = 0};
@@ -338,7 +346,7 @@ bool PickleReader::set_items(size_t begin) {
   const std::span<const PickleValue> items = stack_.from(begin);
   std::optional<PickleValue> object;
   if (items.empty()) return true;
-  take_long_lists(begin);
+  if (has_long_lists_) take_long_lists(begin);
   if (container->items.empty() && items.size() < 2 * kBatch) {
     const Result<std::optional<PickleValue>> taken = sink_.take_dict(*this, items);
     if (!taken) {

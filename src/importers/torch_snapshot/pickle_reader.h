@@ -75,6 +75,7 @@ class PickleReader {
 
  private:
   bool begin();
+  void move_values();
   bool step(uint8_t opcode);
   bool step_container(uint8_t opcode);
   bool step_rare(uint8_t opcode);
@@ -95,6 +96,11 @@ class PickleReader {
   bool push_container(PickleKind kind);
   bool push_mark();
   bool make_tuple(size_t begin);
+  bool make_pair(size_t begin);
+  bool is_last_pair(const PickleValue& first, const PickleValue& second) const {
+    return first.kind == PickleKind::kInt && second.kind == PickleKind::kInt && !pairs_.empty() &&
+           pairs_[last_pair_] == std::pair(first.integer, second.integer);
+  }
   bool get(uint64_t index);
   bool put(uint64_t index);
   bool pop_mark(size_t& begin);
@@ -115,6 +121,8 @@ class PickleReader {
   PickleContainers containers_;
   std::vector<std::pair<int64_t, int64_t>> pairs_;
   std::map<std::pair<int64_t, int64_t>, uint32_t> pair_ids_;
+  uint32_t last_pair_ = 0;
+  bool has_long_lists_ = false;  // of kBatch items or more
   std::optional<Error> error_;
 };
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "importers/torch_snapshot/pickle_opcodes.h"
 
 namespace plimsoll {
@@ -43,11 +45,21 @@ std::string error_of(std::string pickle) {
   return root ? "no error" : root.error().to_text();
 }
 
-int64_t integer_of(std::string opcodes) {
-  Reading r("\x80\x02"s + opcodes + ".");
-  const Result<PickleValue> root = r.reader.read();
-  EXPECT_TRUE(root);
-  return root ? root->integer : 0;
+// FRAME says nothing: so many bytes that what stands before them isn't near the end, where steps are others.
+const std::string kPadding = [] {
+  std::string frames;
+  while (frames.size() < 2 * ByteSource::kMargin) frames += "\x95\x00\x00\x00\x00\x00\x00\x00\x00"s;
+  return frames;
+}();
+
+int64_t integer_of(const std::string& opcodes) {
+  Reading at_end("\x80\x02"s + opcodes + "."), before(std::string("\x80\x02") + opcodes + kPadding + ".");
+  const Result<PickleValue> root = at_end.reader.read(), same = before.reader.read();
+  EXPECT_TRUE(root && same);
+  if (!root || !same) return 0;
+  EXPECT_EQ(root->kind, same->kind);
+  EXPECT_EQ(root->integer, same->integer);
+  return root->integer;
 }
 
 TEST(PickleReader, ReadsNumbers) {
@@ -56,6 +68,10 @@ TEST(PickleReader, ReadsNumbers) {
   EXPECT_EQ(integer_of("J\xff\xff\xff\xff"s), -1);
   EXPECT_EQ(integer_of("\x8a\x00"s), 0);
   EXPECT_EQ(integer_of("\x8a\x01\x80"s), -128);
+  EXPECT_EQ(integer_of("\x8a\x02\xff\x7f"s), 32767);
+  EXPECT_EQ(integer_of("\x8a\x07\x00\x00\x00\x00\x00\x00\x80"s), -(int64_t{1} << 55));
+  EXPECT_EQ(integer_of("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"s), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(integer_of("\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80"s), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(integer_of("\x8a\x06\x00\x00\x00\x00\x00\x01"s), int64_t{1} << 40);
 }
 
@@ -78,6 +94,33 @@ TEST(PickleReader, TakesDictsAsTheyEnd) {
   const std::optional<ObjectRange> range = r.reader.objects(*root);
   ASSERT_TRUE(range);
   EXPECT_EQ(range->count, 2U);
+}
+
+TEST(PickleReader, TheMemoGivesBackWhatWasPut) {
+  // more strings than a piece of the memo has, then the first, the last, and one that is far back
+  std::string opcodes;
+  constexpr uint32_t kStrings = 3 * PickleMemo::kPiece / 2;
+  for (uint32_t i = 0; i < kStrings; ++i) {
+    const std::string text = std::to_string(i);
+    opcodes += "\x8c"s + static_cast<char>(text.size()) + text + "\x94";
+  }
+  const auto get = [](uint32_t index) {
+    std::string opcode = "j";
+    for (int byte = 0; byte < 4; ++byte) opcode += static_cast<char>(index >> (8 * byte));
+    return opcode;
+  };
+  for (const std::string& padding : {std::string(), kPadding}) {
+    Reading r("\x80\x04]("s + opcodes + get(0) + get(kStrings - 1) + get(PickleMemo::kPiece) + "e" + padding +
+              ".");
+    const Result<PickleValue> root = r.reader.read();
+    ASSERT_TRUE(root) << root.error().to_text();
+    ASSERT_EQ(r.reader.items(*root).size(), kStrings + 3);
+    const std::span<const PickleValue> items = r.reader.items(*root).subspan(kStrings);
+    EXPECT_EQ(r.reader.string(items[0]), "0");
+    EXPECT_EQ(r.reader.string(items[1]), std::to_string(kStrings - 1));
+    EXPECT_EQ(r.reader.string(items[2]), std::to_string(PickleMemo::kPiece));
+    EXPECT_THAT(error_of("\x80\x04]("s + opcodes + get(kStrings) + padding), HasSubstr("was never written"));
+  }
 }
 
 TEST(PickleReader, WhatRunsCodeIsRefusedWithItsByte) {

@@ -33,6 +33,10 @@ class PickleStack {
   }
   void push(const PickleValue& v) { push(v.kind, v.id, v.integer); }
   void drop_to(size_t size) { top_ = values_.get() + size; }  // REQUIRES size <= size()
+  // For loops that keep the place of the next value to themselves.
+  PickleValue* bottom() { return values_.get(); }
+  void set_top(PickleValue* top) { top_ = top; }
+  size_t room() const { return static_cast<size_t>(end_ - top_); }
 
   PickleValue& back() { return top_[-1]; }
   PickleValue& operator[](size_t i) { return values_[i]; }

@@ -5,10 +5,9 @@
 
 namespace plimsoll {
 
+// Those from kConsumed on are told by their id alone; numbers and containers aren't.
 enum class PickleKind : uint8_t {
-  kConsumed,  // a container that the sink has taken
-  kString,    // id: in the reader's strings
-  kPair,      // id: of two integers
+  kNever,  // of a memo entry: nothing was written there
   kNone,
   kBool,
   kInt,
@@ -16,6 +15,9 @@ enum class PickleKind : uint8_t {
   kFloat,
   kList,         // id: a container; tuples too
   kDict,         // id: a container
+  kConsumed,     // a container that the sink has taken
+  kString,       // id: in the reader's strings
+  kPair,         // id: of two integers
   kObject = 16,  // and the kinds behind it: id: the sink's, of the first, second, ... type
 };
 

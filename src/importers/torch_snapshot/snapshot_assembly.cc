@@ -38,7 +38,7 @@ Result<AllocationTrace*> SnapshotBuilder::device(int64_t index, const PickleRead
   return &trace;
 }
 
-Result<PickleValue> SnapshotBuilder::take_root(const Fields& f) {
+SnapshotBuilder::Taken SnapshotBuilder::take_root(const Fields& f) {
   if (!devices_.empty()) return f.reader().fail_here("a snapshot within a snapshot");
   PLIMSOLL_CHECK(place_segments(f.reader(), *f.find(Key::kSegments)));
   if (f.has(Key::kDeviceTraces)) PLIMSOLL_CHECK(place_traces(f.reader(), *f.find(Key::kDeviceTraces)));

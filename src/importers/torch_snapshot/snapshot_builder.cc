@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/large_pages.h"
+
 namespace plimsoll {
 namespace {
 
@@ -34,6 +36,7 @@ void append(std::vector<T>& to, T&& value, const PickleReader& reader) {
     const double share = reader.share_read().value_or(1);
     const double times = std::clamp(1.02 / std::max(share, 1e-6), kLeast, kMost);
     to.reserve(static_cast<size_t>(static_cast<double>(to.size()) * times));
+    prefer_large_pages(to.data(), to.capacity() * sizeof(T));
   }
   to.push_back(std::forward<T>(value));
 }
@@ -48,35 +51,32 @@ uint32_t last_index(const std::vector<T>& table) {
 SnapshotBuilder::SnapshotBuilder(StringTable& strings) : strings_(strings) {
   for (std::string_view key : kSnapshotKeys) strings_.add(key);
   for (const auto& [name, action] : kActions) strings_.add(name);
+  empty_string_ = strings_.add("");
 }
 
 Result<std::optional<PickleValue>> SnapshotBuilder::take_dict(PickleReader& reader,
                                                               std::span<const PickleValue> items) {
   const Fields f(reader, items);
-  const auto taken = [](Result<PickleValue> v) -> Result<std::optional<PickleValue>> {
-    if (!v) return tl::unexpected(std::move(v).error());
-    return *v;
-  };
-  if (f.has(Key::kAction)) return taken(take_event(f));
-  if (f.has(Key::kFilename)) return taken(take_frame(f));
-  if (f.has(Key::kTotalSize) && f.has(Key::kBlocks)) return taken(take_segment(f));
-  if (f.has(Key::kState)) return taken(take_block(f));
-  if (f.has(Key::kRealSize)) return taken(take_past_block(f));
-  if (f.has(Key::kStage)) return taken(take_annotation(f));
-  if (f.has(Key::kSegments)) return taken(take_root(f));
+  if (f.has(Key::kAction)) return take_event(f);
+  if (f.has(Key::kFilename)) return take_frame(f);
+  if (f.has(Key::kTotalSize) && f.has(Key::kBlocks)) return take_segment(f);
+  if (f.has(Key::kState)) return take_block(f);
+  if (f.has(Key::kRealSize)) return take_past_block(f);
+  if (f.has(Key::kStage)) return take_annotation(f);
+  if (f.has(Key::kSegments)) return take_root(f);
   return std::optional<PickleValue>();
 }
 
 std::optional<PickleValue> SnapshotBuilder::take_list(std::span<const PickleValue> items) {
-  frames_.clear();
-  for (const PickleValue& frame : items) {
-    if (!frame.is_object(kFrame)) return std::nullopt;
-    frames_.push_back(frame.id);
+  frames_.resize(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].is_object(kFrame)) return std::nullopt;
+    frames_[i] = items[i].id;
   }
   return PickleValue::object(kStack, stacks_.add(frames_));
 }
 
-Result<PickleValue> SnapshotBuilder::take_frame(const Fields& f) {
+SnapshotBuilder::Taken SnapshotBuilder::take_frame(const Fields& f) {
   PLIMSOLL_TRY(name, f.string(Key::kName));
   PLIMSOLL_TRY(filename, f.string(Key::kFilename));
   PLIMSOLL_TRY(line, f.integer(Key::kLine));
@@ -123,7 +123,7 @@ Result<PoolIndex> SnapshotBuilder::pool_of(const Fields& f, Key key) {
   return static_cast<PoolIndex>(pools_.size() - 1);
 }
 
-Result<PickleValue> SnapshotBuilder::take_event(const Fields& f) {
+SnapshotBuilder::Taken SnapshotBuilder::take_event(const Fields& f) {
   AllocationEvent event;
   PLIMSOLL_TRY(action, f.string_id(Key::kAction));
   event.action = action_of(action);
@@ -131,29 +131,26 @@ Result<PickleValue> SnapshotBuilder::take_event(const Fields& f) {
   PLIMSOLL_TRY(bytes, f.bytes(Key::kSize));
   event.address = address;
   event.bytes = bytes;
-  if (f.has(Key::kStream)) {
-    PLIMSOLL_TRY(stream, f.address(Key::kStream));
-    event.stream = stream;
-  }
-  if (f.has(Key::kTime)) {
-    PLIMSOLL_TRY(microseconds, f.integer(Key::kTime));
-    event.time = Nanoseconds{microseconds} * 1000;
-  }
+  PLIMSOLL_TRY(stream, f.stream());
+  PLIMSOLL_TRY(time, f.time());
+  event.stream = stream;
+  event.time = time;
   std::optional<StackId> stack;
   PLIMSOLL_CHECK(take_frames(f, stack));
   event.stack = stack;
   PLIMSOLL_TRY(pool, pool_of(f, Key::kPoolId));
   event.pool = pool;
   if (f.has(Key::kUserMetadata)) {
-    PLIMSOLL_TRY(text, f.string(Key::kUserMetadata));
-    if (!text.empty()) metadata_.push_back({.event = events_.size(), .text = std::string(text)});
+    PLIMSOLL_TRY(text, f.string_id(Key::kUserMetadata));
+    if (text != empty_string_)
+      metadata_.push_back({.event = events_.size(), .text = std::string(strings_.text(text))});
   }
   if (event.action == AllocationAction::kUserDefined) named_moments_.push_back(events_.size());
   append(events_, std::move(event), f.reader());
   return PickleValue::object(kEvent, last_index(events_));
 }
 
-Result<PickleValue> SnapshotBuilder::take_past_block(const Fields& f) {
+SnapshotBuilder::Taken SnapshotBuilder::take_past_block(const Fields& f) {
   PastBlock past;
   PLIMSOLL_TRY(bytes, f.bytes(Key::kRealSize));
   past.requested = bytes;
@@ -162,7 +159,7 @@ Result<PickleValue> SnapshotBuilder::take_past_block(const Fields& f) {
   return PickleValue::object(kPastBlock, last_index(past_blocks_));
 }
 
-Result<PickleValue> SnapshotBuilder::take_block(const Fields& f) {
+SnapshotBuilder::Taken SnapshotBuilder::take_block(const Fields& f) {
   TraceBlock block;
   PLIMSOLL_TRY(size, f.bytes(Key::kSize));
   PLIMSOLL_TRY(state, f.string(Key::kState));
@@ -195,16 +192,14 @@ Result<PickleValue> SnapshotBuilder::take_block(const Fields& f) {
   return PickleValue::object(kBlock, last_index(blocks_));
 }
 
-Result<PickleValue> SnapshotBuilder::take_segment(const Fields& f) {
+SnapshotBuilder::Taken SnapshotBuilder::take_segment(const Fields& f) {
   TraceSegment segment;
   PLIMSOLL_TRY(address, f.address(Key::kAddress));
   PLIMSOLL_TRY(size, f.bytes(Key::kTotalSize));
   segment.address = address;
   segment.bytes = size;
-  if (f.has(Key::kStream)) {
-    PLIMSOLL_TRY(stream, f.address(Key::kStream));
-    segment.stream = stream;
-  }
+  PLIMSOLL_TRY(stream, f.stream());
+  segment.stream = stream;
   if (f.has(Key::kSegmentType)) {
     PLIMSOLL_TRY(type, f.string(Key::kSegmentType));
     segment.is_large = type == "large";
@@ -214,11 +209,7 @@ Result<PickleValue> SnapshotBuilder::take_segment(const Fields& f) {
   segment.pool = pool;
   PLIMSOLL_CHECK(take_frames(f, segment.stack));
   PLIMSOLL_CHECK(take_blocks(f, segment));
-  int64_t device = 0;
-  if (f.has(Key::kDevice)) {
-    PLIMSOLL_TRY(given, f.integer(Key::kDevice));
-    device = given;
-  }
+  PLIMSOLL_TRY(device, f.device());
   segments_.push_back(std::move(segment));
   segment_devices_.push_back(device);
   return PickleValue::object(kSegment, last_index(segments_));
@@ -248,21 +239,15 @@ Result<void> SnapshotBuilder::take_blocks(const Fields& f, TraceSegment& segment
   return {};
 }
 
-Result<PickleValue> SnapshotBuilder::take_annotation(const Fields& f) {
+SnapshotBuilder::Taken SnapshotBuilder::take_annotation(const Fields& f) {
   TraceAnnotation annotation;
   PLIMSOLL_TRY(stage, f.string(Key::kStage));
   PLIMSOLL_TRY(name, f.string(Key::kName));
   annotation.name = std::string(name);
   annotation.is_end = stage == "END";
-  if (f.has(Key::kTime)) {
-    PLIMSOLL_TRY(microseconds, f.integer(Key::kTime));
-    annotation.time = Nanoseconds{microseconds} * 1000;
-  }
-  int64_t device = 0;
-  if (f.has(Key::kDevice)) {
-    PLIMSOLL_TRY(given, f.integer(Key::kDevice));
-    device = given;
-  }
+  PLIMSOLL_TRY(time, f.time());
+  annotation.time = time.value_or(Nanoseconds{});
+  PLIMSOLL_TRY(device, f.device());
   annotations_.push_back(std::move(annotation));
   annotation_devices_.push_back(device);
   return PickleValue::object(kAnnotation, last_index(annotations_));

@@ -34,14 +34,15 @@ class SnapshotBuilder final : public PickleSink {
     std::optional<StackId> stack;
   };
   using Fields = SnapshotFields;
+  using Taken = Result<std::optional<PickleValue>>;
 
-  Result<PickleValue> take_frame(const Fields& f);
-  Result<PickleValue> take_event(const Fields& f);
-  Result<PickleValue> take_past_block(const Fields& f);
-  Result<PickleValue> take_block(const Fields& f);
-  Result<PickleValue> take_segment(const Fields& f);
-  Result<PickleValue> take_annotation(const Fields& f);
-  Result<PickleValue> take_root(const Fields& f);
+  Taken take_frame(const Fields& f);
+  Taken take_event(const Fields& f);
+  Taken take_past_block(const Fields& f);
+  Taken take_block(const Fields& f);
+  Taken take_segment(const Fields& f);
+  Taken take_annotation(const Fields& f);
+  Taken take_root(const Fields& f);
 
   Result<PoolIndex> pool_of(const Fields& f, SnapshotKey key);
   Result<void> take_blocks(const Fields& f, TraceSegment& segment) const;
@@ -58,6 +59,7 @@ class SnapshotBuilder final : public PickleSink {
   void count(const std::string& what, int64_t times = 1) { imperfections_[what] += times; }
 
   StringTable& strings_;
+  uint32_t empty_string_ = 0;
   StackTable stacks_;
   std::vector<FrameId> frames_;  // of the stack that is being added
   std::vector<AllocationEvent> events_;

@@ -53,6 +53,18 @@ class SnapshotFields {
     PLIMSOLL_TRY(id, string_id(key));
     return reader_.string(PickleValue::of_kind(PickleKind::kString, id));
   }
+  // What older layouts don't have.
+  Result<uint64_t> stream() const {
+    return has(SnapshotKey::kStream) ? address(SnapshotKey::kStream) : Result<uint64_t>(0);
+  }
+  Result<int64_t> device() const {
+    return has(SnapshotKey::kDevice) ? integer(SnapshotKey::kDevice) : Result<int64_t>(0);
+  }
+  Result<std::optional<Nanoseconds>> time() const {
+    if (!has(SnapshotKey::kTime)) return std::optional<Nanoseconds>();
+    PLIMSOLL_TRY(microseconds, integer(SnapshotKey::kTime));
+    return std::optional(Nanoseconds{microseconds} * 1000);
+  }
   bool is_true(SnapshotKey key) const {
     const PickleValue* const v = find(key);
     return v && v->kind == PickleKind::kBool && v->integer != 0;
