@@ -21,8 +21,15 @@ constexpr std::array<bool, 256> kIsMark = [] {
 }  // namespace
 
 char JsonScanner::peek() {
-  while (is_space(look())) step();
-  return look();
+  while (source_.ensure(1)) {
+    const uint8_t* const begin = source_.next_bytes();
+    const uint8_t* const end = begin + source_.available();
+    const uint8_t* const found =
+        std::find_if_not(begin, end, [](uint8_t c) { return is_space(static_cast<char>(c)); });
+    source_.take(static_cast<size_t>(found - begin));
+    if (found != end) return static_cast<char>(*found);
+  }
+  return '\0';
 }
 
 bool JsonScanner::accept(char c) {
