@@ -56,6 +56,10 @@ class Steps {
   }
 
   void run() {
+    // Uses end with a backward; many a trace has stacks that show none.
+    const bool has_backward =
+        without_stack_ == Phase::kBackward || std::ranges::find(phases_, Phase::kBackward) != phases_.end();
+    if (!has_backward) return;
     for (size_t i = 0; i < trace_.events.size(); ++i) {
       const AllocationEvent& event = trace_.events[i];
       enter_annotated_step(event, i);
