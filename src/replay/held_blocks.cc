@@ -56,10 +56,8 @@ class Steps {
   }
 
   void run() {
-    // Uses end with a backward; many a trace has stacks that show none.
-    const bool has_backward =
-        without_stack_ == Phase::kBackward || std::ranges::find(phases_, Phase::kBackward) != phases_.end();
-    if (!has_backward) return;
+    if (!std::ranges::any_of(trace_.events, [&](const AllocationEvent& event) { return is_backward(event); }))
+      return;  // nothing's use is seen to end
     for (size_t i = 0; i < trace_.events.size(); ++i) {
       const AllocationEvent& event = trace_.events[i];
       enter_annotated_step(event, i);
@@ -90,8 +88,15 @@ class Steps {
     }
   }
 
+  Phase phase_of_alloc(const AllocationEvent& event) const {
+    return event.stack ? phases_[*event.stack] : without_stack_;
+  }
+  bool is_backward(const AllocationEvent& event) const {
+    return event.action == AllocationAction::kAlloc && phase_of_alloc(event) == Phase::kBackward;
+  }
+
   void take_alloc(const AllocationEvent& event, size_t at) {
-    const Phase phase = event.stack ? phases_[*event.stack] : without_stack_;
+    const Phase phase = phase_of_alloc(event);
     if (phase != Phase::kNone) enter(phase, at);
     live_[event.address] = {.event = at};
     const Phase now = phase == Phase::kNone ? phase_ : phase;

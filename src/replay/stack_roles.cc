@@ -63,17 +63,6 @@ std::optional<BlockRole> role_by(const StackFrame& frame) {
   return std::nullopt;
 }
 
-BlockRole role_of(const StackTable& stacks, StackId id) {
-  std::optional<BlockRole> innermost;
-  for (FrameId f : stacks.frames_of(id)) {
-    if (is_category_frame(stacks.frame(f))) return role_of_category(stacks.frame(f).name);
-    const std::optional<BlockRole> role = role_by(stacks.frame(f));
-    if (role == BlockRole::kOptimizer || role == BlockRole::kBackward) return *role;
-    if (!innermost) innermost = role;
-  }
-  return innermost.value_or(BlockRole::kUnknown);
-}
-
 // Of frames of C++ alone: the node of the graph that ran, or the kernel.
 std::optional<FrameId> telling_frame(const StackTable& stacks, StackId id) {
   for (std::string_view part : {"torch::autograd::generated::", "at::native::"})
@@ -94,33 +83,68 @@ std::string op_in(const StackFrame& frame) {
   return end == std::string_view::npos ? std::string() : fmt::format("aten::{}", rest.substr(0, end));
 }
 
-StackMeaning meaning_of(const StackTable& stacks, StackId id) {
-  StackMeaning m;
-  std::optional<FrameId> python;
-  bool is_in_module = false;
-  for (FrameId f : stacks.frames_of(id)) {
-    const StackFrame& frame = stacks.frame(f);
-    if (is_category_frame(frame)) m.is_simulated = true;
-    if (m.op.empty() || frame.name.starts_with("at::_ops::")) {
-      const std::string op = op_in(frame);
-      if (!op.empty()) m.op = op;
-    }
-    if (!is_python_file(frame.filename)) continue;
-    if (!python) python = f;
-    const bool is_users = !is_library_file(frame.filename);
-    if (!m.user_frame && is_users) m.user_frame = f;
-    if (role_by(frame) == BlockRole::kActivation) {
-      is_in_module = true;
-      m.call_frame.reset();
-    } else if (is_in_module && is_users && !m.call_frame) {
-      m.call_frame = f;
-    }
-  }
-  m.role = role_of(stacks, id);
-  m.shown_frame = m.user_frame ? m.user_frame : python ? python : telling_frame(stacks, id);
-  if (!m.shown_frame && !stacks.frames_of(id).empty()) m.shown_frame = stacks.frames_of(id).front();
-  return m;
+// What a frame says by itself; found once for each, since stacks share most of theirs.
+struct FrameMeaning {
+  std::optional<BlockRole> role;
+  std::string op;
+  bool is_category = false, is_op_call = false, is_python = false, is_users = false;
+};
+
+FrameMeaning meaning_of(const StackFrame& frame) {
+  return {.role = role_by(frame),
+          .op = op_in(frame),
+          .is_category = is_category_frame(frame),
+          .is_op_call = frame.name.starts_with("at::_ops::"),
+          .is_python = is_python_file(frame.filename),
+          .is_users = !is_library_file(frame.filename)};
 }
+
+class Meanings {
+ public:
+  explicit Meanings(const StackTable& stacks) : stacks_(stacks) {
+    frames_.reserve(stacks.num_frames());
+    for (FrameId f = 0; f < stacks.num_frames(); ++f) frames_.push_back(meaning_of(stacks.frame(f)));
+  }
+
+  StackMeaning of(StackId id) const {
+    StackMeaning m;
+    std::optional<FrameId> python;
+    bool is_in_module = false;
+    for (FrameId f : stacks_.frames_of(id)) {
+      const FrameMeaning& frame = frames_[f];
+      if (frame.is_category) m.is_simulated = true;
+      if ((m.op.empty() || frame.is_op_call) && !frame.op.empty()) m.op = frame.op;
+      if (!frame.is_python) continue;
+      if (!python) python = f;
+      if (!m.user_frame && frame.is_users) m.user_frame = f;
+      if (frame.role == BlockRole::kActivation) {
+        is_in_module = true;
+        m.call_frame.reset();
+      } else if (is_in_module && frame.is_users && !m.call_frame) {
+        m.call_frame = f;
+      }
+    }
+    m.role = role_of(id);
+    m.shown_frame = m.user_frame ? m.user_frame : python ? python : telling_frame(stacks_, id);
+    if (!m.shown_frame && !stacks_.frames_of(id).empty()) m.shown_frame = stacks_.frames_of(id).front();
+    return m;
+  }
+
+ private:
+  BlockRole role_of(StackId id) const {
+    std::optional<BlockRole> innermost;
+    for (FrameId f : stacks_.frames_of(id)) {
+      if (frames_[f].is_category) return role_of_category(stacks_.frame(f).name);
+      const std::optional<BlockRole> role = frames_[f].role;
+      if (role == BlockRole::kOptimizer || role == BlockRole::kBackward) return *role;
+      if (!innermost) innermost = role;
+    }
+    return innermost.value_or(BlockRole::kUnknown);
+  }
+
+  const StackTable& stacks_;
+  std::vector<FrameMeaning> frames_;
+};
 
 }  // namespace
 
@@ -158,7 +182,8 @@ std::string frame_text(const StackFrame& frame) {
 std::vector<StackMeaning> meanings_of(const StackTable& stacks) {
   std::vector<StackMeaning> all;
   all.reserve(stacks.size());
-  for (size_t id = 0; id < stacks.size(); ++id) all.push_back(meaning_of(stacks, static_cast<StackId>(id)));
+  const Meanings meanings(stacks);
+  for (size_t id = 0; id < stacks.size(); ++id) all.push_back(meanings.of(static_cast<StackId>(id)));
   return all;
 }
 
