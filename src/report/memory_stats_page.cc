@@ -56,9 +56,38 @@ std::string events_text(const RecordedMemoryStats& stats) {
   return text;
 }
 
+// Of torch.cuda.host_memory_stats().
+std::string host_page(const std::string& file, const RecordedMemoryStats& stats) {
+  std::string text = fmt::format("{}: torch.cuda.host_memory_stats(), {} counters of pinned host memory\n",
+                                 file, stats.counters.size());
+  TextTable table({"", "now", "peak"}, {Align::kLeft, Align::kRight, Align::kRight});
+  const auto row = [&](const char* title, const std::string& quantity) {
+    if (stats.bytes(quantity + ".current") || stats.bytes(quantity + ".peak"))
+      table.add({title, cell(stats, quantity + ".current"), cell(stats, quantity + ".peak")});
+  };
+  const bool is_old = stats.counter("reserved_bytes.peak").has_value();  // before PyTorch 2.9
+  row("in use", is_old ? "allocated_bytes" : "active_bytes");
+  row("held, with what is cached", is_old ? "reserved_bytes" : "allocated_bytes");
+  text += table.to_text(2);
+  text +=
+      "  every request takes the next power of two; freed blocks stay pinned, for the next request of their "
+      "size\n";
+  if (const auto calls = stats.counter("num_host_alloc"))
+    text += fmt::format("  {} calls to the driver for new blocks: each is slow\n", with_thousands(*calls));
+  return text;
+}
+
+std::string notes_text(const RecordedMemoryStats& stats) {
+  std::string text;
+  if (!stats.notes.empty()) text += "\nNotes\n";
+  for (const std::string& note : stats.notes) text += "  " + note + "\n";
+  return text;
+}
+
 }  // namespace
 
 std::string memory_stats_page(const std::string& file, const RecordedMemoryStats& stats) {
+  if (stats.is_host) return host_page(file, stats) + notes_text(stats);
   std::string text = fmt::format("{}: torch.cuda.memory_stats(), {} counters\n", file, stats.counters.size());
   text += table_of(stats);
   text += difference(stats, "reserved_bytes.all.peak", "allocated_bytes.all.peak",
@@ -67,15 +96,13 @@ std::string memory_stats_page(const std::string& file, const RecordedMemoryStats
                      "  cached now: {}, of which torch.cuda.empty_cache() gives back whole segments\n");
   text += difference(stats, "allocated_bytes.all.current", "requested_bytes.all.current",
                      "  rounding of live blocks: {}\n");
-  text += events_text(stats);
-  if (!stats.notes.empty()) text += "\nNotes\n";
-  for (const std::string& note : stats.notes) text += "  " + note + "\n";
-  return text;
+  return text + events_text(stats) + notes_text(stats);
 }
 
 std::string memory_stats_json(const std::string& file, const RecordedMemoryStats& stats) {
   const nlohmann::ordered_json root = {{"schema", "plimsoll.memory_stats/1"},
                                        {"file", file},
+                                       {"memory", stats.is_host ? "pinned host" : "device"},
                                        {"counters", stats.counters},
                                        {"notes", stats.notes}};
   return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

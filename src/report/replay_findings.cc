@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/text_table.h"
+#include "replay/annotated_blocks.h"
 #include "replay/stack_roles.h"
 
 namespace plimsoll {
@@ -46,7 +47,25 @@ std::string advice_text(const HeldBlocks& held) {
   return text;
 }
 
+std::string named_text(const char* title, const std::vector<NamedBlocks>& groups, size_t most) {
+  if (groups.empty()) return {};
+  TextTable table({"total", "blocks", title}, {Align::kRight, Align::kRight, Align::kLeft});
+  for (size_t i = 0; i < std::min(most, groups.size()); ++i)
+    table.add({to_text(groups[i].total), with_thousands(groups[i].count),
+               groups[i].name.empty() ? "(none)" : groups[i].name});
+  std::string text = "\n" + table.to_text(2);
+  if (groups.size() > most) text += fmt::format("  {} more (--all)\n", groups.size() - most);
+  return text;
+}
+
 }  // namespace
+
+std::string annotations_text(const DeviceReplay& d, const ReplayPageOptions& options) {
+  const size_t most = std::max<size_t>(4, options.most_lines / 3);
+  const AnnotatedBlocks named = annotated_blocks(*d.trace, d.analysis.at_peak, d.analysis.allocated.event);
+  return named_text("allocated in (record_function)", named.annotations, most) +
+         named_text("user metadata", named.metadata, most);
+}
 
 std::string_view name_of(HeldKind kind) {
   return kind == HeldKind::kOfForward ? "made in a forward" : "gradients";
@@ -151,6 +170,12 @@ std::string twin_text(const ReplayResult& r) {
                         d.replayed == 0 ? "in a new segment" : fmt::format("{:#x}", d.replayed),
                         d.reason.empty() ? "" : ": ", d.reason);
   }
+  const MemoryStats& stats = r.memory_stats;
+  text += fmt::format(
+      "  memory_stats() since the trace's start: num_device_alloc {}, num_device_free {}, "
+      "num_alloc_retries {}, num_ooms {}\n",
+      with_thousands(stats.num_device_alloc), with_thousands(stats.num_device_free),
+      with_thousands(stats.num_alloc_retries), with_thousands(stats.num_ooms));
   const int64_t more = r.allocations - r.same_address - static_cast<int64_t>(kMost);
   if (more > 0)
     text += fmt::format("  {} more differences (--json lists the first hundred)\n", with_thousands(more));

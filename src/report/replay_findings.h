@@ -1,5 +1,5 @@
-// Parts of replay's page: blocks that outlive their use, cached memory that went back to the device, how the
-// twin did.
+// Parts of replay's page: what named ranges hold, blocks that outlive their use, cached memory that went back
+// to the device, how the twin did.
 #pragma once
 
 #include <string>
@@ -10,6 +10,9 @@ namespace plimsoll {
 
 std::string_view name_of(HeldKind kind);
 std::string_view name_of(HeldUntil until);
+
+// Of the blocks of the peak; empty when nothing is named.
+std::string annotations_text(const DeviceReplay& device, const ReplayPageOptions& options);
 
 // Empty when nothing of a size that matters was found.
 std::string_view name_of(GiveBackReason reason);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "replay/annotated_blocks.h"
 #include "report/replay_findings.h"
 #include "report/replay_page.h"
 #include "report/snapshot_holders.h"
@@ -22,6 +23,15 @@ Json holders_json(const DeviceReplay& d) {
                    {"blocks", line.count},
                    {"bytes", line.total.value},
                    {"largest_bytes", line.largest.value}});
+  return all;
+}
+
+Json named_json(const std::vector<NamedBlocks>& groups) {
+  Json all = Json::array();
+  for (const NamedBlocks& group : groups)
+    all.push_back({{"name", group.name.empty() ? Json() : Json(group.name)},
+                   {"blocks", group.count},
+                   {"bytes", group.total.value}});
   return all;
 }
 
@@ -101,6 +111,7 @@ Json what_if_part(const SnapshotAnalysis& a) {
 
 Json device_json(const DeviceReplay& d, const std::vector<TraceImperfection>& imperfections) {
   const SnapshotAnalysis& a = d.analysis;
+  const AnnotatedBlocks named = annotated_blocks(*d.trace, a.at_peak, a.allocated.event);
   Json imperfect = Json::array();
   for (const TraceImperfection& i : imperfections)
     imperfect.push_back({{"what", i.what}, {"count", i.count}});
@@ -120,7 +131,9 @@ Json device_json(const DeviceReplay& d, const std::vector<TraceImperfection>& im
             {"active_event", event_json(a.active.event)},
             {"reserved_event", event_json(a.reserved.event)},
             {"allocated_bytes_replayed_backwards", a.allocated_replayed_backwards.value},
-            {"holders", holders_json(d)}}},
+            {"holders", holders_json(d)},
+            {"by_annotation", named_json(named.annotations)},
+            {"by_metadata", named_json(named.metadata)}}},
           {"held_past_use", held_json(d)},
           {"given_back", given_back_json(a.given_back)},
           {"replay", replay_part(a.replay)},

@@ -68,7 +68,7 @@ std::string asked_by(const DeviceReplay& d, uint64_t address) {
 }
 
 std::string fragmentation_text(const DeviceReplay& d) {
-  constexpr size_t kMost = 5;
+  constexpr size_t kMost = 4;
   const Fragmentation& f = d.analysis.fragmentation;
   const Bytes idle = f.reserved - f.allocated;
   std::string text = fmt::format(
@@ -89,6 +89,7 @@ std::string fragmentation_text(const DeviceReplay& d) {
 }
 
 std::string curve_text(const SnapshotAnalysis& a) {
+  constexpr int kRows = 10;
   if (a.curve.empty()) return {};
   const size_t columns = std::min<size_t>(static_cast<size_t>(PlotSize().columns), a.curve.size());
   std::vector<int64_t> peaks(columns, 0);
@@ -96,7 +97,7 @@ std::string curve_text(const SnapshotAnalysis& a) {
     int64_t& peak = peaks[i * columns / a.curve.size()];
     peak = std::max(peak, a.curve[i].allocated.value);
   }
-  return "\nAllocated memory, event by event\n" + plot_columns(peaks, PlotSize().rows);
+  return "\nAllocated memory, event by event\n" + plot_columns(peaks, kRows);
 }
 
 std::string roles_text(const SnapshotHolders& holders) {
@@ -132,7 +133,7 @@ std::string lines_text(const SnapshotHolders& holders, size_t most) {
 }
 
 std::string sizes_text(const SnapshotHolders& holders) {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMost = 4;
   TextTable table({"total", "blocks", "of size"}, {Align::kRight, Align::kRight, Align::kLeft});
   for (size_t i = 0; i < std::min(kMost, holders.sizes.size()); ++i) {
     const SizeClassHolders& size = holders.sizes[i];
@@ -151,7 +152,7 @@ std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options
                           ? "as the simulation names them"
                           : "a guess: from the functions on each stack, from sizes and lifetimes");
   text += lines_text(holders, options.most_lines);
-  return text + "\n  by size\n" + sizes_text(holders);
+  return text + "\n" + sizes_text(holders) + annotations_text(d, options);
 }
 
 std::string what_if_text(const DeviceReplay& d) {

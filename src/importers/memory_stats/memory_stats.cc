@@ -20,6 +20,10 @@ constexpr std::array<std::string_view, 2> kOversize = {"oversize_allocations", "
 constexpr std::array<std::string_view, 7> kPlain = {
     "num_alloc_retries", "num_ooms",           "num_sync_all_streams", "num_device_alloc",
     "num_device_free",   "num_oom_rejections", "max_split_size"};
+constexpr std::array<std::string_view, 8> kHostQuantities = {
+    "allocations", "allocated_bytes", "active_requests", "active_bytes",
+    "allocation",  "allocated",       "segment",         "reserved_bytes"};
+constexpr std::array<std::string_view, 2> kHostPlain = {"num_host_alloc", "num_host_free"};
 constexpr std::string_view kPrivatePools = "reserved_bytes_by_private_pools";
 constexpr std::string_view kUnlimited = "max_split_size";  // -1 when there is none
 
@@ -36,6 +40,17 @@ std::vector<std::string_view> parts_of(std::string_view name) {
     if (dot == std::string_view::npos) return parts;
     name.remove_prefix(dot + 1);
   }
+}
+
+bool is_of_host(std::string_view name) {
+  const std::vector<std::string_view> p = parts_of(name);
+  if (p.size() == 1) return is_one_of(kHostPlain, p[0]);
+  return p.size() == 2 && is_one_of(kHostQuantities, p[0]) && is_one_of(kMetrics, p[1]);
+}
+// Known, and not read.
+bool is_left_out(std::string_view name) {
+  return name.starts_with("host_alloc_time") || name.starts_with("host_free_time") ||
+         name.starts_with("bucket_");
 }
 
 bool is_known(std::string_view name) {
@@ -63,14 +78,15 @@ class Flattener {
       const std::string name = prefix.empty() ? member.key : prefix + "." + member.key;
       if (const auto* const inner = member.value.as<ConfigValue::Object>())
         PLIMSOLL_CHECK(add(name, *inner));
-      else if (is_known(name))
+      else if (is_known(name) || is_of_host(name))
         PLIMSOLL_CHECK(add_counter(name, member));
-      else
+      else if (!is_left_out(name))
         add_unknown(name);
     }
     return {};
   }
   RecordedMemoryStats finish() {
+    stats_.is_host = std::ranges::any_of(stats_.counters, [](const auto& c) { return is_of_host(c.first); });
     if (unknown_ > kMostUnknownKeys)
       stats_.notes.push_back(fmt::format("{} more keys are not known", unknown_ - kMostUnknownKeys));
     return std::move(stats_);

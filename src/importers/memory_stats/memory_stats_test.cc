@@ -40,6 +40,25 @@ TEST(RecordedMemoryStats, FlatAndNestedSayTheSame) {
   EXPECT_THAT(flat->notes, IsEmpty());
 }
 
+TEST(RecordedMemoryStats, OfPinnedHostMemory) {
+  const std::string flat = R"({"active_bytes.current": 4096, "active_bytes.peak": 8192,
+      "active_requests.peak": 2, "allocated_bytes.peak": 16384, "allocations.peak": 3,
+      "host_alloc_time.avg": 812.5, "host_alloc_time.count": 3, "num_host_alloc": 3, "num_host_free": 0})";
+  const std::string nested = R"({"active_bytes": {"current": 4096, "peak": 8192}, "num_host_alloc": 3,
+      "active_requests": {"peak": 2}, "allocated_bytes": {"peak": 16384}, "allocations": {"peak": 3},
+      "host_alloc_time": {"avg": 812.5, "count": 3}, "num_host_free": 0})";
+  for (const std::string& text : {flat, nested}) {
+    EXPECT_TRUE(sniff_memory_stats(text));
+    const Result<RecordedMemoryStats> stats = read_memory_stats(text, "host.json");
+    ASSERT_TRUE(stats) << stats.error().to_text();
+    EXPECT_TRUE(stats->is_host);
+    EXPECT_EQ(stats->counters.size(), 7U);
+    EXPECT_EQ(stats->bytes("allocated_bytes.peak"), Bytes{16384});
+    EXPECT_THAT(stats->notes, IsEmpty());
+  }
+  EXPECT_FALSE(read_memory_stats(kFlat, "device.json")->is_host);
+}
+
 TEST(RecordedMemoryStats, UnknownKeysAreNoted) {
   const Result<RecordedMemoryStats> stats = read_memory_stats(
       R"({"allocated_bytes.all.peak": 1, "allocated_bytes.huge_pool.peak": 2, "x": "y"})", "s");
