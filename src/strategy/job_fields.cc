@@ -51,14 +51,17 @@ Fields framework_fields() {
   return {
       choice<Framework>(
           {.path = "framework",
-           .help = "whose code runs the step; only pytorch is available yet, the others are refused",
+           .help =
+               "whose code runs the step: pytorch, or native (`plimsoll train`); the others are refused yet",
            .reason = "Hugging Face models in plain PyTorch"},
           at(&Job::framework)),
       choice<Precision>(
           {.path = "precision",
            .help = "dtype of the parameters; amp-*: fp32 parameters under torch.autocast (amp-fp16 "
-                   "with a GradScaler); under fsdp2 the dtype of the shards",
-           .default_text = "the dtype that the configuration names, else bf16; fp32 with fsdp2",
+                   "with a GradScaler); bf16-mixed: bf16 with fp32 master weights (native); under fsdp2 the "
+                   "dtype of the shards",
+           .default_text = "the dtype that the configuration names, else bf16; fp32 with fsdp2; bf16-mixed "
+                           "with framework native",
            .reason = "a model is loaded in the dtype it is published in"},
           at(&Job::precision)),
   };
@@ -66,11 +69,13 @@ Fields framework_fields() {
 
 Fields parallel_fields() {
   return {
-      choice<DataParallelEngine>({.path = "parallel.engine",
-                                  .help = "how data parallelism is run",
-                                  .default_text = "none on one data-parallel rank, fsdp2 on more",
-                                  .reason = "shards everything over all GPUs"},
-                                 at(&Job::engine)),
+      choice<DataParallelEngine>(
+          {.path = "parallel.engine",
+           .help = "how data parallelism is run",
+           .default_text = "none on one data-parallel rank, fsdp2 on more; zero with framework "
+                           "native",
+           .reason = "shards everything over all GPUs"},
+          at(&Job::engine)),
       integer({.path = "parallel.data",
                .unit = "ranks",
                .help = "data-parallel ranks",
@@ -199,6 +204,16 @@ Fields fsdp2_sharding_fields() {
       boolean(
           {.path = "fsdp2.pin_memory", .help = "offloaded shards are page-locked", .reason = kTorchDefault},
           at(&Job::fsdp2, &Fsdp2Settings::pin_memory)),
+  };
+}
+
+Fields zero_fields() {
+  return {
+      integer({.path = "zero.stage",
+               .help = "what the data-parallel ranks divide: 0 nothing, 1 optimizer states, 2 gradients too, "
+                       "3 parameters too",
+               .reason = "shards everything over all ranks"},
+              {0, 3}, at(&Job::zero, &ZeroSettings::stage)),
   };
 }
 
@@ -370,9 +385,9 @@ Fields training_fields() {
 Fields all_fields() {
   Fields all;
   // The fields outside the sections first, since TOML wants them there.
-  for (const auto& part :
-       {framework_fields, model_fields, hardware_fields, parallel_fields, ddp_fields, fsdp2_precision_fields,
-        fsdp2_sharding_fields, batch_fields, step_fields, block_fields, loop_fields, training_fields}) {
+  for (const auto& part : {framework_fields, model_fields, hardware_fields, parallel_fields, ddp_fields,
+                           fsdp2_precision_fields, fsdp2_sharding_fields, zero_fields, batch_fields,
+                           step_fields, block_fields, loop_fields, training_fields}) {
     Fields fields = part();
     std::ranges::move(fields, std::back_inserter(all));
   }

@@ -22,7 +22,8 @@ constexpr EnumName<Precision> kPrecisions[] = {{Precision::kFloat32, "fp32"},
                                                {Precision::kFloat16, "fp16"},
                                                {Precision::kFloat16, "float16"},
                                                {Precision::kAutocastBFloat16, "amp-bf16"},
-                                               {Precision::kAutocastFloat16, "amp-fp16"}};
+                                               {Precision::kAutocastFloat16, "amp-fp16"},
+                                               {Precision::kMixedBFloat16, "bf16-mixed"}};
 
 constexpr EnumName<TaskChoice> kTasks[] = {{TaskChoice::kAutomatic, "automatic"},
                                            {TaskChoice::kCausalLm, "causal-lm"},
@@ -30,7 +31,8 @@ constexpr EnumName<TaskChoice> kTasks[] = {{TaskChoice::kAutomatic, "automatic"}
 
 constexpr EnumName<DataParallelEngine> kEngines[] = {{DataParallelEngine::kNone, "none"},
                                                      {DataParallelEngine::kDdp, "ddp"},
-                                                     {DataParallelEngine::kFsdp2, "fsdp2"}};
+                                                     {DataParallelEngine::kFsdp2, "fsdp2"},
+                                                     {DataParallelEngine::kZero, "zero"}};
 
 constexpr EnumName<AttentionImplementation> kAttentions[] = {
     {AttentionImplementation::kEager, "eager"},
