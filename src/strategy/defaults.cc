@@ -225,7 +225,9 @@ ResolvedJob with_defaults(const Job& job, const Architecture& architecture, cons
                        .recompute = job.recompute,
                        .loss = job.loss,
                        .loop = job.loop,
-                       .allocator = job.allocator};
+                       .allocator = job.allocator,
+                       .run = job.run,
+                       .data = job.data};
   decide_nodes(job, gpu, resolved);
   decide_mesh(job, resolved);
   decide_engine(job, resolved);

@@ -209,6 +209,36 @@ struct TrainingLoop {
   bool operator==(const TrainingLoop&) const = default;
 };
 
+enum class LearningRateSchedule { kConstant, kCosine };
+enum class DataFormat { kAutomatic, kText, kJsonLines, kTokens };
+
+// What `plimsoll train` does with the program; no byte of an estimate depends on it.
+struct RunSettings {
+  int64_t steps = 100;  // optimizer steps
+  int64_t seed = 0;     // of fresh weights and of the order of the data
+  std::string weights;  // safetensors file, index or folder; empty: fresh weights
+  double learning_rate = 3e-4;
+  LearningRateSchedule schedule = LearningRateSchedule::kCosine;
+  int64_t warmup_steps = 0;
+  double final_learning_rate = 0;  // of the cosine schedule, as a part of learning_rate
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  int64_t threads = 0;           // of each rank; 0: the machine's cores over the local ranks
+  std::string metrics;           // file for a JSON line a step; empty: none
+  std::string checkpoints;       // folder; empty: none are written
+  int64_t checkpoint_every = 0;  // steps; 0: at the end only
+  bool resume = true;            // from the last checkpoint in the folder, when there is one
+
+  bool operator==(const RunSettings&) const = default;
+};
+
+struct DataChoice {
+  std::string path;  // a file or a folder
+  DataFormat format = DataFormat::kAutomatic;
+  std::string json_key = "text";  // of JSON lines
+
+  bool operator==(const DataChoice&) const = default;
+};
+
 struct AllocatorChoice {
   std::string configuration;  // PYTORCH_ALLOC_CONF as written; empty: PyTorch's defaults
 
@@ -233,6 +263,8 @@ struct Job {
   Loss loss;
   TrainingLoop loop;
   AllocatorChoice allocator;
+  RunSettings run;
+  DataChoice data;
 
   // Field paths ("batch.sequence") that were written down; only reports of what was assumed depend on it. A
   // value that differs from its default counts as given in any case.
@@ -282,6 +314,8 @@ struct ResolvedJob {
   Loss loss;
   TrainingLoop loop;
   AllocatorChoice allocator;
+  RunSettings run;
+  DataChoice data;
 
   std::vector<Assumption> assumed;  // every default that was used, in the order of the fields
   std::vector<std::string> notes;   // approximations and oddities that every report shows

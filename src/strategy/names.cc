@@ -55,6 +55,14 @@ constexpr EnumName<LossKind> kLosses[] = {{LossKind::kFullLogits, "full"},
 constexpr EnumName<ZeroGrad> kZeroGrads[] = {
     {ZeroGrad::kSetToNone, "set-to-none"}, {ZeroGrad::kZeros, "zeros"}, {ZeroGrad::kNever, "never"}};
 
+constexpr EnumName<LearningRateSchedule> kSchedules[] = {{LearningRateSchedule::kConstant, "constant"},
+                                                         {LearningRateSchedule::kCosine, "cosine"}};
+
+constexpr EnumName<DataFormat> kDataFormats[] = {{DataFormat::kAutomatic, "automatic"},
+                                                 {DataFormat::kText, "text"},
+                                                 {DataFormat::kJsonLines, "json-lines"},
+                                                 {DataFormat::kTokens, "tokens"}};
+
 constexpr EnumName<ModelLoad> kModelLoads[] = {{ModelLoad::kMeta, "meta"}, {ModelLoad::kDevice, "device"}};
 
 constexpr EnumName<UseCache> kUseCaches[] = {
@@ -131,6 +139,14 @@ std::span<const EnumName<ZeroGrad>> enum_names() {
 template <>
 std::span<const EnumName<ModelLoad>> enum_names() {
   return kModelLoads;
+}
+template <>
+std::span<const EnumName<LearningRateSchedule>> enum_names() {
+  return kSchedules;
+}
+template <>
+std::span<const EnumName<DataFormat>> enum_names() {
+  return kDataFormats;
 }
 template <>
 std::span<const EnumName<UseCache>> enum_names() {

@@ -35,6 +35,7 @@ std::vector<UnitTensors> Zero::tensors() const {
                   .whole = s.whole.id(),
                   .shard = s.shard.id(),
                   .master = s.master.id(),
+                  .gradient = s.last_gradient,
                   .staging = s.staging};
     for (const Value& state : s.states) t.states.push_back(state.id());
     all.push_back(std::move(t));
@@ -280,6 +281,7 @@ void Zero::step() {
       r_.emit_effect(OpKind::kClipByNorm, std::vector<TensorId>{s.gradient.id(), squared_norm_.id()},
                      ScalarAttr{*job_.loop.clip_max_norm});
     }
+  for (State& s : states_) s.last_gradient = s.gradient.id();
   for (State& s : states_) update(s);
 }
 

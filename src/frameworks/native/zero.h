@@ -33,6 +33,7 @@ struct UnitTensors {
   TensorId shard;                 // the rank's part: a tensor of its own in stage 3, else a view of `whole`
   TensorId master;                // fp32, what the optimizer changes; `shard` when that is fp32
   std::vector<TensorId> states;   // fp32, like `master`
+  TensorId gradient;              // fp32, like `master`: there between the last backward and the step
   std::vector<TensorId> staging;  // fp32: where load_weights puts each parameter, as unit.tensors
 };
 
@@ -71,6 +72,7 @@ class Zero : public GradientSink, public UnitHooks {
     Value whole_gradient;               // fp32 [elements]
     std::vector<Value> gradient_views;  // of whole_gradient, in the parameters' shapes
     Value gradient;                     // fp32, like `master`
+    TensorId last_gradient;             // that step() reads
     bool is_gathered = false;
     int regions = 0;       // of the forward program
     int regions_left = 0;  // whose backward hasn't ended
