@@ -9,8 +9,7 @@
 #include "estimate/host_use.h"
 #include "estimate/phases.h"
 #include "estimate/verdict.h"
-#include "frameworks/pytorch/supported.h"
-#include "frameworks/pytorch/training.h"
+#include "frameworks/build_training.h"
 #include "strategy/resolve.h"
 
 namespace plimsoll {
@@ -31,7 +30,7 @@ Result<Prepared> prepare(const EstimateRequest& request) {
                              .gpus_per_node = request.node.gpus,
                              .compute_capability = compute_capability_of(gpu.architecture)}));
   PLIMSOLL_TRY(settings, parse_allocator_settings(job.allocator.configuration, "allocator.configuration"));
-  PLIMSOLL_CHECK(pytorch::check_supported(request.architecture, job));
+  PLIMSOLL_CHECK(check_framework_supports(request.architecture, job));
   Prepared prepared{.job = std::move(job), .settings = std::move(settings)};
   prepared.outside = device_parts(gpu, prepared.job);
   prepared.machine =
@@ -184,7 +183,7 @@ const PhaseEstimate& Estimate::peak_phase() const {
 
 Result<EstimateRun> run_estimate(const EstimateRequest& request) {
   PLIMSOLL_TRY(prepared, prepare(request));
-  PLIMSOLL_TRY(program, pytorch::build_training(request.architecture, prepared.job));
+  PLIMSOLL_TRY(program, build_training_program(request.architecture, prepared.job));
   EstimateRun run{.estimate = describe(request, prepared, program)};
   run.program = std::move(program);
   Estimate& e = run.estimate;
@@ -210,7 +209,7 @@ Result<QuickAnswer> quick_estimate(const EstimateRequest& request, const Program
 
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request) {
   PLIMSOLL_TRY(prepared, prepare(request));
-  PLIMSOLL_TRY(program, pytorch::build_training(request.architecture, prepared.job));
+  PLIMSOLL_TRY(program, build_training_program(request.architecture, prepared.job));
   return quick_estimate(request, program);
 }
 

@@ -121,6 +121,21 @@ struct BufferTensor {
   int64_t elements() const;
 };
 
+// Scaled rotary positions; what a rope_type doesn't name is empty.
+struct RopeScaling {
+  std::optional<double> factor;
+  std::optional<double> low_frequency_factor, high_frequency_factor;  // llama3
+  std::optional<int64_t> original_max_position;                       // llama3
+};
+
+// What no byte depends on, but results do: who runs a model needs it.
+struct Numerics {
+  double norm_epsilon = 1e-6;
+  double initializer_range = 0.02;      // standard deviation of fresh weights
+  bool has_scaled_scores = true;        // false: attention scores aren't divided by sqrt(head_dim) (GPT-2)
+  bool scales_scores_by_layer = false;  // they are divided by the layer's number too (GPT-2)
+};
+
 enum class PositionKind { kNone, kLearned, kRotary, kAlibi };
 enum class Task { kCausalLm, kMaskedLm };
 
@@ -161,6 +176,9 @@ struct Architecture {
   double rope_theta = 10000;
   std::string rope_type =
       "default";  // "default", "linear", "llama3", "yarn", "longrope", "dynamic", "proportional"
+
+  RopeScaling rope_scaling;
+  Numerics numerics;  // read for the families that the native runtime trains
 
   std::vector<Layer> layers;
   std::vector<ParameterTensor> parameters;

@@ -32,6 +32,7 @@ const Table& table() {
     add_reduction_rows(set);
     add_indexing_rows(set);
     add_network_rows(set);
+    add_native_rows(set);
     for (OpKind kind : kWithoutRule) set(kind, {});
     return rows;
   }();

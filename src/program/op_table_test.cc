@@ -259,10 +259,42 @@ std::vector<Example> network_examples() {
   };
 }
 
+std::vector<Example> native_examples() {
+  const TensorInfo query = wants({2, 4, 16, 8}), key = wants({2, 2, 16, 8}), angles = plain({16, 4});
+  return {
+      {OpKind::kRmsNorm,
+       {wants({4, 8}), wants({8})},
+       [](Inputs& in) { return ops::rms_norm(std::move(in[0]), std::move(in[1]), 1e-6); },
+       {0, 1},
+       {1}},
+      {OpKind::kRotary,
+       {wants({2, 16, 4, 8}), angles, angles},
+       [](Inputs& in) { return ops::rotary(std::move(in[0]), {.cos = in[1], .sin = in[2]}); },
+       {1, 2}},
+      {OpKind::kSwiglu,
+       {wants({4, 8}), wants({4, 8})},
+       [](Inputs& in) { return ops::swiglu(std::move(in[0]), std::move(in[1])); },
+       {0, 1}},
+      {OpKind::kGeluTanh, {wants({4, 8})}, [](Inputs& in) { return ops::gelu_tanh(std::move(in[0])); }, {0}},
+      {OpKind::kCpuFlashAttention,
+       {query, key, key},
+       [](Inputs& in) {
+         return ops::cpu_flash_attention(std::move(in[0]), std::move(in[1]), std::move(in[2]), true);
+       },
+       {0, 1, 2},
+       {0, 1}},
+      {OpKind::kCrossEntropy,
+       {wants({4, 8}), indices({4})},
+       [](Inputs& in) { return ops::cross_entropy(std::move(in[0]), std::move(in[1]), 0.25); },
+       {0, 1},
+       {1}},
+  };
+}
+
 std::vector<Example> all_examples() {
   std::vector<Example> all;
-  for (auto part :
-       {view_examples(), pointwise_examples(), reduction_examples(), indexing_examples(), network_examples()})
+  for (auto part : {view_examples(), pointwise_examples(), reduction_examples(), indexing_examples(),
+                    network_examples(), native_examples()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -164,4 +164,21 @@ Value efficient_attention(Value q, Value k, Value v, Value mask, bool is_causal,
 Value flash_attention_package(Value q, Value k, Value v, bool is_causal, double dropout);
 Value cudnn_attention(Value q, Value k, Value v, bool is_causal, double dropout);
 
+// ---- kernels of the native runtime (ops_native.cc): no operators of ATen, each does in one pass what eager
+// modelling code does in several ----
+Value rms_norm(Value x, Value weight, double epsilon);  // over the last dim, computed in fp32
+Value layer_norm(Value x, Value weight, Value bias, double epsilon);
+struct RotaryTable {
+  Value cos, sin;  // fp32 [s, d / 2]
+};
+// x [b, s, heads, d]: the halves of each head turned by the position's angles; sign -1 turns back.
+Value rotary(Value x, const RotaryTable& table, double sign = 1);
+Value swiglu(Value gate, Value up);  // silu(gate) * up
+Value gelu_tanh(Value x);
+// q [b, heads, s, d], k and v [b, kv heads, s, d]: ATen's kernel for CPUs.
+Value cpu_flash_attention(Value q, Value k, Value v, bool is_causal);
+// Sum over the rows of scale * -log softmax(logits)[label]; logits [n, vocab], labels int64 [n]. An fp32
+// scalar. Its gradient overwrites the logits, which nothing may read after it.
+Value cross_entropy(Value logits, Value labels, double scale);
+
 }  // namespace plimsoll::ops

@@ -71,9 +71,11 @@ std::string_view name_in_table(Enum value) {
 std::string_view name_of(OpKind kind) { return kOps[static_cast<size_t>(kind)].name; }
 std::string_view aten_name_of(OpKind kind) {
   const OpNames& row = kOps[static_cast<size_t>(kind)];
+  constexpr size_t kPrefix = 6;  // "aten::"
+  const std::string_view name = row.aten_name.substr(kPrefix);
   const bool is_aten = row.op_class != OpClass::kFramework && kind != OpKind::kBoundary &&
-                       kind != OpKind::kFunctionalAllReduce && kind != OpKind::kPartialGradient;
-  return is_aten ? row.aten_name : row.aten_name.substr(6);
+                       kind != OpKind::kPartialGradient && name.find("::") == std::string_view::npos;
+  return is_aten ? row.aten_name : name;
 }
 OpClass class_of(OpKind kind) { return kOps[static_cast<size_t>(kind)].op_class; }
 

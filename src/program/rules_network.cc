@@ -79,11 +79,14 @@ Saves keeps_for_layer_norm(const Program&, const Op& op, const InputSet&) {
 }
 void layer_norm(BackwardCall& call) {
   Value gradient = call.gradient(), input = call.input(0), mean = call.output(1), deviation = call.output(2);
+  std::vector<Value> affine;  // weight and bias, where there are any
+  for (size_t i = 1; i < call.op.input_count; ++i) affine.push_back(call.input(i));
   std::vector<Recorder::Result> results;
   for (size_t i = 0; i < call.op.input_count; ++i)
     if (call.needs(i))
       results.push_back({Layout::contiguous(call.input_info(i).layout.shape()), call.input_info(i).dtype});
-  const std::array<Value*, 4> inputs{&gradient, &input, &mean, &deviation};
+  std::vector<Value*> inputs{&gradient, &input, &mean, &deviation};
+  for (Value& v : affine) inputs.push_back(&v);
   std::vector<Value> made = call.recorder.emit_many(OpKind::kLayerNormBackward, inputs, results);
   size_t next = 0;
   for (size_t i = 0; i < call.op.input_count; ++i)

@@ -37,11 +37,13 @@ inline void add(Errors& errors, Contradiction c) {
                     .hint = std::move(c.hint)});
 }
 
-// One group of checks a file: mesh_checks.cc, step_checks.cc, block_checks.cc.
+// One group of checks a file: mesh_checks.cc, step_checks.cc, block_checks.cc,
+// native_checks.cc.
 void check_mesh(const Case& c, Errors& errors);
 void check_engine(const Case& c, Errors& errors);
 void check_batch(const Case& c, Errors& errors);
 void check_step(const Case& c, Errors& errors);
 void check_blocks(const Case& c, Errors& errors);
+void check_native(const Case& c, Errors& errors);  // native_checks.cc: what the native runtime can't do
 
 }  // namespace plimsoll

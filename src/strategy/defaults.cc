@@ -61,13 +61,18 @@ void decide_mesh(const Job& job, ResolvedJob& resolved) {
 void decide_engine(const Job& job, ResolvedJob& resolved) {
   Mesh& mesh = resolved.mesh;
   const bool is_parallel = mesh.data > 1;
-  resolved.engine = job.engine.value_or(is_parallel ? DataParallelEngine::kFsdp2 : DataParallelEngine::kNone);
+  const DataParallelEngine sharding =
+      job.framework == Framework::kNative ? DataParallelEngine::kZero : DataParallelEngine::kFsdp2;
+  resolved.engine = job.engine.value_or(is_parallel ? sharding : DataParallelEngine::kNone);
   if (!job.engine)
     assume(resolved, "parallel.engine", std::string(name_of(resolved.engine)),
            is_parallel ? fmt::format("shards everything over {} data-parallel ranks", mesh.data)
                        : "one data-parallel rank has nothing to share");
   const int64_t replicate = std::clamp<int64_t>(job.fsdp2.replicate, 1, mesh.data);
-  mesh.replicate = resolved.engine == DataParallelEngine::kFsdp2 ? replicate : mesh.data;
+  const bool is_zero_sharded = resolved.engine == DataParallelEngine::kZero && job.zero.stage > 0;
+  mesh.replicate = resolved.engine == DataParallelEngine::kFsdp2 ? replicate
+                   : is_zero_sharded                             ? 1
+                                                                 : mesh.data;
   mesh.shard = std::max<int64_t>(1, mesh.data / mesh.replicate);
   auto& root_reshard = resolved.fsdp2.root_reshard_after_forward;
   root_reshard = job.fsdp2.reshard_after_forward && root_reshard.value_or(false);
@@ -82,6 +87,13 @@ Precision published_precision(const Architecture& architecture) {
 
 void decide_precision(const Job& job, const Architecture& architecture, ResolvedJob& resolved) {
   const bool is_sharded = resolved.engine == DataParallelEngine::kFsdp2;
+  if (job.framework == Framework::kNative) {
+    resolved.precision = job.precision.value_or(Precision::kMixedBFloat16);
+    if (!job.precision)
+      assume(resolved, "precision", std::string(name_of(resolved.precision)),
+             "bf16 compute over fp32 master weights");
+    return;
+  }
   resolved.precision =
       job.precision.value_or(is_sharded ? Precision::kFloat32 : published_precision(architecture));
   if (job.precision) return;
@@ -209,10 +221,13 @@ ResolvedJob with_defaults(const Job& job, const Architecture& architecture, cons
   ResolvedJob resolved{.framework = job.framework,
                        .ddp = job.ddp,
                        .fsdp2 = job.fsdp2,
+                       .zero = job.zero,
                        .recompute = job.recompute,
                        .loss = job.loss,
                        .loop = job.loop,
-                       .allocator = job.allocator};
+                       .allocator = job.allocator,
+                       .run = job.run,
+                       .data = job.data};
   decide_nodes(job, gpu, resolved);
   decide_mesh(job, resolved);
   decide_engine(job, resolved);

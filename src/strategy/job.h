@@ -25,11 +25,12 @@ namespace plimsoll {
 enum class Framework { kPytorch, kTorchtitan, kMegatron, kDeepspeed, kNative };
 
 // Of the parameters. kAutocast*: fp32 parameters under torch.autocast; with fp16 a GradScaler besides. Under
-// FSDP2 it is the dtype of the shards, while Fsdp2Settings says what is gathered and reduced.
-enum class Precision { kFloat32, kBFloat16, kFloat16, kAutocastBFloat16, kAutocastFloat16 };
+// FSDP2 it is the dtype of the shards, while Fsdp2Settings says what is gathered and reduced. kMixedBFloat16:
+// bf16 parameters and compute, fp32 master weights, fp32 gradients.
+enum class Precision { kFloat32, kBFloat16, kFloat16, kAutocastBFloat16, kAutocastFloat16, kMixedBFloat16 };
 
 constexpr DType parameter_dtype(Precision precision) {
-  if (precision == Precision::kBFloat16) return DType::kBFloat16;
+  if (precision == Precision::kBFloat16 || precision == Precision::kMixedBFloat16) return DType::kBFloat16;
   return precision == Precision::kFloat16 ? DType::kFloat16 : DType::kFloat32;
 }
 constexpr std::optional<DType> autocast_dtype(Precision precision) {
@@ -37,6 +38,7 @@ constexpr std::optional<DType> autocast_dtype(Precision precision) {
   if (precision == Precision::kAutocastFloat16) return DType::kFloat16;
   return std::nullopt;
 }
+constexpr bool has_master_weights(Precision precision) { return precision == Precision::kMixedBFloat16; }
 constexpr bool has_grad_scaler(Precision precision) { return precision == Precision::kAutocastFloat16; }
 
 enum class TaskChoice { kAutomatic, kCausalLm, kMaskedLm };  // automatic: masked for bert, else causal
@@ -70,7 +72,15 @@ struct ParallelChoice {
   bool operator==(const ParallelChoice&) const = default;
 };
 
-enum class DataParallelEngine { kNone, kDdp, kFsdp2 };
+enum class DataParallelEngine { kNone, kDdp, kFsdp2, kZero };
+
+// What the data-parallel ranks divide among them: 0 nothing, 1 optimizer states, 2 gradients too, 3
+// parameters too. Source: Rajbhandari et al., ZeRO, arXiv:1910.02054.
+struct ZeroSettings {
+  int64_t stage = 3;
+
+  bool operator==(const ZeroSettings&) const = default;
+};
 
 // torch.nn.parallel.DistributedDataParallel's arguments; the first bucket is kDdpFirstBucketBytes.
 inline constexpr int64_t kDdpFirstBucketBytes = int64_t{1} << 20;
@@ -199,6 +209,36 @@ struct TrainingLoop {
   bool operator==(const TrainingLoop&) const = default;
 };
 
+enum class LearningRateSchedule { kConstant, kCosine };
+enum class DataFormat { kAutomatic, kText, kJsonLines, kTokens };
+
+// What `plimsoll train` does with the program; no byte of an estimate depends on it.
+struct RunSettings {
+  int64_t steps = 100;  // optimizer steps
+  int64_t seed = 0;     // of fresh weights and of the order of the data
+  std::string weights;  // safetensors file, index or folder; empty: fresh weights
+  double learning_rate = 3e-4;
+  LearningRateSchedule schedule = LearningRateSchedule::kCosine;
+  int64_t warmup_steps = 0;
+  double final_learning_rate = 0;  // of the cosine schedule, as a part of learning_rate
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  int64_t threads = 0;           // of each rank; 0: the machine's cores over the local ranks
+  std::string metrics;           // file for a JSON line a step; empty: none
+  std::string checkpoints;       // folder; empty: none are written
+  int64_t checkpoint_every = 0;  // steps; 0: at the end only
+  bool resume = true;            // from the last checkpoint in the folder, when there is one
+
+  bool operator==(const RunSettings&) const = default;
+};
+
+struct DataChoice {
+  std::string path;  // a file or a folder
+  DataFormat format = DataFormat::kAutomatic;
+  std::string json_key = "text";  // of JSON lines
+
+  bool operator==(const DataChoice&) const = default;
+};
+
 struct AllocatorChoice {
   std::string configuration;  // PYTORCH_ALLOC_CONF as written; empty: PyTorch's defaults
 
@@ -213,6 +253,7 @@ struct Job {
   std::optional<DataParallelEngine> engine;
   DdpSettings ddp;
   Fsdp2Settings fsdp2;
+  ZeroSettings zero;
   std::optional<Precision> precision;
   BatchChoice batch;
   Optimizer optimizer;
@@ -222,6 +263,8 @@ struct Job {
   Loss loss;
   TrainingLoop loop;
   AllocatorChoice allocator;
+  RunSettings run;
+  DataChoice data;
 
   // Field paths ("batch.sequence") that were written down; only reports of what was assumed depend on it. A
   // value that differs from its default counts as given in any case.
@@ -244,7 +287,7 @@ struct Mesh {
   int64_t world = 1;
   int64_t data = 1;
   int64_t replicate = 1;  // copies of the shards (all of `data` under DDP)
-  int64_t shard = 1;      // ranks that share one copy of the states (1 but for FSDP2)
+  int64_t shard = 1;      // ranks that share one copy of the states (1 but for FSDP2 and ZeRO-1 to 3)
   int64_t tensor = 1;
   int64_t pipeline = 1;
   int64_t context = 1;
@@ -260,6 +303,7 @@ struct ResolvedJob {
   DataParallelEngine engine = DataParallelEngine::kNone;
   DdpSettings ddp;
   Fsdp2Settings fsdp2;
+  ZeroSettings zero;
   Precision precision = Precision::kBFloat16;
   Batch batch;
   Optimizer optimizer;
@@ -270,6 +314,8 @@ struct ResolvedJob {
   Loss loss;
   TrainingLoop loop;
   AllocatorChoice allocator;
+  RunSettings run;
+  DataChoice data;
 
   std::vector<Assumption> assumed;  // every default that was used, in the order of the fields
   std::vector<std::string> notes;   // approximations and oddities that every report shows

@@ -51,14 +51,17 @@ Fields framework_fields() {
   return {
       choice<Framework>(
           {.path = "framework",
-           .help = "whose code runs the step; only pytorch is available yet, the others are refused",
+           .help =
+               "whose code runs the step: pytorch, or native (`plimsoll train`); the others are refused yet",
            .reason = "Hugging Face models in plain PyTorch"},
           at(&Job::framework)),
       choice<Precision>(
           {.path = "precision",
            .help = "dtype of the parameters; amp-*: fp32 parameters under torch.autocast (amp-fp16 "
-                   "with a GradScaler); under fsdp2 the dtype of the shards",
-           .default_text = "the dtype that the configuration names, else bf16; fp32 with fsdp2",
+                   "with a GradScaler); bf16-mixed: bf16 with fp32 master weights (native); under fsdp2 the "
+                   "dtype of the shards",
+           .default_text = "the dtype that the configuration names, else bf16; fp32 with fsdp2; bf16-mixed "
+                           "with framework native",
            .reason = "a model is loaded in the dtype it is published in"},
           at(&Job::precision)),
   };
@@ -66,11 +69,13 @@ Fields framework_fields() {
 
 Fields parallel_fields() {
   return {
-      choice<DataParallelEngine>({.path = "parallel.engine",
-                                  .help = "how data parallelism is run",
-                                  .default_text = "none on one data-parallel rank, fsdp2 on more",
-                                  .reason = "shards everything over all GPUs"},
-                                 at(&Job::engine)),
+      choice<DataParallelEngine>(
+          {.path = "parallel.engine",
+           .help = "how data parallelism is run",
+           .default_text = "none on one data-parallel rank, fsdp2 on more; zero with framework "
+                           "native",
+           .reason = "shards everything over all GPUs"},
+          at(&Job::engine)),
       integer({.path = "parallel.data",
                .unit = "ranks",
                .help = "data-parallel ranks",
@@ -199,6 +204,16 @@ Fields fsdp2_sharding_fields() {
       boolean(
           {.path = "fsdp2.pin_memory", .help = "offloaded shards are page-locked", .reason = kTorchDefault},
           at(&Job::fsdp2, &Fsdp2Settings::pin_memory)),
+  };
+}
+
+Fields zero_fields() {
+  return {
+      integer({.path = "zero.stage",
+               .help = "what the data-parallel ranks divide: 0 nothing, 1 optimizer states, 2 gradients too, "
+                       "3 parameters too",
+               .reason = "shards everything over all ranks"},
+              {0, 3}, at(&Job::zero, &ZeroSettings::stage)),
   };
 }
 
@@ -367,12 +382,72 @@ Fields training_fields() {
   };
 }
 
+constexpr double kMaxLearningRate = 1e6;
+
+Fields train_fields() {
+  const auto run = [](auto member) { return at(&Job::run, member); };
+  const auto part = FieldRange{.lowest = 0, .highest = 1};
+  return {
+      integer({.path = "train.steps", .unit = "steps", .help = "optimizer steps of the whole run"},
+              {1, kMaxSteps}, run(&RunSettings::steps)),
+      integer({.path = "train.seed", .help = "of fresh weights and of the order of the data"}, {0, kMaxSteps},
+              run(&RunSettings::seed)),
+      words({.path = "train.weights",
+             .help = "safetensors file, index or folder to begin with",
+             .default_text = "fresh weights"},
+            run(&RunSettings::weights)),
+      number({.path = "train.learning_rate", .help = "highest of the schedule"},
+             {.lowest = 0, .highest = kMaxLearningRate}, run(&RunSettings::learning_rate)),
+      choice<LearningRateSchedule>(
+          {.path = "train.schedule", .help = "of the learning rate after the warm-up"},
+          run(&RunSettings::schedule)),
+      integer({.path = "train.warmup_steps", .unit = "steps", .help = "the learning rate rises linearly"},
+              {0, kMaxSteps}, run(&RunSettings::warmup_steps)),
+      number({.path = "train.final_learning_rate",
+              .help = "where the cosine schedule ends, as a part of train.learning_rate"},
+             part, run(&RunSettings::final_learning_rate)),
+      number({.path = "train.beta1", .help = "AdamW's first moment"}, part, run(&RunSettings::beta1)),
+      number({.path = "train.beta2", .help = "AdamW's second moment"}, part, run(&RunSettings::beta2)),
+      number({.path = "train.epsilon", .help = "AdamW's, added to the root"}, part,
+             run(&RunSettings::epsilon)),
+      number({.path = "train.weight_decay", .help = "AdamW's, of all parameters"}, part,
+             run(&RunSettings::weight_decay)),
+      integer(
+          {.path = "train.threads", .help = "of each rank's kernels; 0: the machine's cores over its ranks"},
+          {0, kMaxThreads}, run(&RunSettings::threads)),
+      words({.path = "train.metrics", .help = "file that gets a JSON line a step", .default_text = "none"},
+            run(&RunSettings::metrics)),
+      words({.path = "train.checkpoints", .help = "folder for checkpoints", .default_text = "none"},
+            run(&RunSettings::checkpoints)),
+      integer({.path = "train.checkpoint_every",
+               .unit = "steps",
+               .help = "between checkpoints; 0: one at the end"},
+              {0, kMaxSteps}, run(&RunSettings::checkpoint_every)),
+      boolean({.path = "train.resume", .help = "go on from the folder's last checkpoint"},
+              run(&RunSettings::resume)),
+  };
+}
+
+Fields data_fields() {
+  return {
+      words({.path = "data.path", .help = "what to train on: a file or a folder of files"},
+            at(&Job::data, &DataChoice::path)),
+      choice<DataFormat>({.path = "data.format",
+                          .help = "text: bytes are tokens; json-lines: a document a line; tokens: uint16 or "
+                                  "uint32 (docs/training_data.md); automatic: by the file's ending"},
+                         at(&Job::data, &DataChoice::format)),
+      words({.path = "data.json_key", .help = "of JSON lines: where the text stands"},
+            at(&Job::data, &DataChoice::json_key)),
+  };
+}
+
 Fields all_fields() {
   Fields all;
   // The fields outside the sections first, since TOML wants them there.
   for (const auto& part :
        {framework_fields, model_fields, hardware_fields, parallel_fields, ddp_fields, fsdp2_precision_fields,
-        fsdp2_sharding_fields, batch_fields, step_fields, block_fields, loop_fields, training_fields}) {
+        fsdp2_sharding_fields, zero_fields, batch_fields, step_fields, block_fields, loop_fields,
+        training_fields, train_fields, data_fields}) {
     Fields fields = part();
     std::ranges::move(fields, std::back_inserter(all));
   }

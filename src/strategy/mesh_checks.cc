@@ -93,10 +93,23 @@ void check_nodes(const Case& c, Errors& errors) {
 }
 
 void check_framework(const Case& c, Errors& errors) {
-  if (c.job.framework == Framework::kPytorch) return;
+  if (c.job.framework == Framework::kPytorch || c.job.framework == Framework::kNative) return;
   add(errors, {.field = "framework",
                .message = fmt::format("{} is not supported yet", name_of(c.job.framework)),
-               .expected = "pytorch"});
+               .expected = "pytorch or native"});
+}
+
+void check_only_natives(const Case& c, Errors& errors) {
+  if (c.job.framework == Framework::kNative) return;
+  if (c.resolved.engine == DataParallelEngine::kZero)
+    add(errors, {.field = "parallel.engine",
+                 .message = fmt::format("zero is not an engine of {}", name_of(c.job.framework)),
+                 .expected = "none, ddp or fsdp2, or framework = native"});
+  if (has_master_weights(c.resolved.precision))
+    add(errors, {.field = "precision",
+                 .message = fmt::format("{} is not supported with framework {} yet",
+                                        name_of(c.resolved.precision), name_of(c.job.framework)),
+                 .expected = "fp32, bf16, fp16, amp-bf16 or amp-fp16, or framework = native"});
 }
 
 void check_engine_has_ranks(const Case& c, Errors& errors) {
@@ -105,8 +118,11 @@ void check_engine_has_ranks(const Case& c, Errors& errors) {
   if (c.resolved.engine == DataParallelEngine::kNone && data > 1)
     add(errors, {.field = "parallel.engine",
                  .message = fmt::format("none trains on one GPU, but there are {} data-parallel ranks", data),
-                 .expected = "ddp or fsdp2, or hardware.gpus = 1"});
-  if (c.resolved.engine != DataParallelEngine::kNone && data == 1)
+                 .expected = c.job.framework == Framework::kNative ? "zero, or hardware.gpus = 1"
+                                                                   : "ddp or fsdp2, or hardware.gpus = 1"});
+  const bool divides =
+      c.resolved.engine == DataParallelEngine::kDdp || c.resolved.engine == DataParallelEngine::kFsdp2;
+  if (divides && data == 1)
     add(errors, {.field = "parallel.engine",
                  .message = fmt::format("{} over a single data-parallel rank is not supported", name),
                  .expected = "none, or more GPUs"});
@@ -181,6 +197,7 @@ void check_sequence(const Case& c, Errors& errors) {
 
 void check_mesh(const Case& c, Errors& errors) {
   check_framework(c, errors);
+  check_only_natives(c, errors);
   check_degrees(c, errors);
   check_product(c, errors);
   check_nodes(c, errors);

@@ -22,7 +22,8 @@ constexpr EnumName<Precision> kPrecisions[] = {{Precision::kFloat32, "fp32"},
                                                {Precision::kFloat16, "fp16"},
                                                {Precision::kFloat16, "float16"},
                                                {Precision::kAutocastBFloat16, "amp-bf16"},
-                                               {Precision::kAutocastFloat16, "amp-fp16"}};
+                                               {Precision::kAutocastFloat16, "amp-fp16"},
+                                               {Precision::kMixedBFloat16, "bf16-mixed"}};
 
 constexpr EnumName<TaskChoice> kTasks[] = {{TaskChoice::kAutomatic, "automatic"},
                                            {TaskChoice::kCausalLm, "causal-lm"},
@@ -30,7 +31,8 @@ constexpr EnumName<TaskChoice> kTasks[] = {{TaskChoice::kAutomatic, "automatic"}
 
 constexpr EnumName<DataParallelEngine> kEngines[] = {{DataParallelEngine::kNone, "none"},
                                                      {DataParallelEngine::kDdp, "ddp"},
-                                                     {DataParallelEngine::kFsdp2, "fsdp2"}};
+                                                     {DataParallelEngine::kFsdp2, "fsdp2"},
+                                                     {DataParallelEngine::kZero, "zero"}};
 
 constexpr EnumName<AttentionImplementation> kAttentions[] = {
     {AttentionImplementation::kEager, "eager"},
@@ -52,6 +54,14 @@ constexpr EnumName<LossKind> kLosses[] = {{LossKind::kFullLogits, "full"},
 
 constexpr EnumName<ZeroGrad> kZeroGrads[] = {
     {ZeroGrad::kSetToNone, "set-to-none"}, {ZeroGrad::kZeros, "zeros"}, {ZeroGrad::kNever, "never"}};
+
+constexpr EnumName<LearningRateSchedule> kSchedules[] = {{LearningRateSchedule::kConstant, "constant"},
+                                                         {LearningRateSchedule::kCosine, "cosine"}};
+
+constexpr EnumName<DataFormat> kDataFormats[] = {{DataFormat::kAutomatic, "automatic"},
+                                                 {DataFormat::kText, "text"},
+                                                 {DataFormat::kJsonLines, "json-lines"},
+                                                 {DataFormat::kTokens, "tokens"}};
 
 constexpr EnumName<ModelLoad> kModelLoads[] = {{ModelLoad::kMeta, "meta"}, {ModelLoad::kDevice, "device"}};
 
@@ -129,6 +139,14 @@ std::span<const EnumName<ZeroGrad>> enum_names() {
 template <>
 std::span<const EnumName<ModelLoad>> enum_names() {
   return kModelLoads;
+}
+template <>
+std::span<const EnumName<LearningRateSchedule>> enum_names() {
+  return kSchedules;
+}
+template <>
+std::span<const EnumName<DataFormat>> enum_names() {
+  return kDataFormats;
 }
 template <>
 std::span<const EnumName<UseCache>> enum_names() {

@@ -52,6 +52,11 @@ void read_rope_type(ConfigReader& nested, Architecture& a) {
     nested.wrong(nested.has("rope_type") ? "rope_type" : "type", fmt::format("is \"{}\"", shown_text(type)),
                  fmt::format("one of default, linear, dynamic, llama3, yarn, longrope"));
   }
+  a.rope_scaling = {
+      .factor = nested.positive("factor"),
+      .low_frequency_factor = nested.positive("low_freq_factor"),
+      .high_frequency_factor = nested.positive("high_freq_factor"),
+      .original_max_position = nested.optional_size("original_max_position_embeddings", kMaxPosition)};
 }
 
 void check_heads(ConfigReader& config, const Architecture& a, const Attention& attention, bool divides_hidden,
@@ -149,6 +154,11 @@ void read_rotary(ConfigReader& config, Architecture& a, Attention& attention,
   }
   attention.rotary_dim = static_cast<int64_t>(static_cast<double>(attention.head_dim) * part);
   check_rotary_dim(config, attention, defaults);
+}
+
+void read_numerics(ConfigReader& config, Architecture& a, double epsilon) {
+  a.numerics.norm_epsilon = config.positive({"rms_norm_eps", "layer_norm_epsilon"}, epsilon);
+  a.numerics.initializer_range = config.positive("initializer_range", a.numerics.initializer_range);
 }
 
 Activation read_activation(ConfigReader& config, const KeyNames& key, Activation by_default) {

@@ -41,6 +41,9 @@ struct RotaryDefaults {
 void read_rotary(ConfigReader& config, Architecture& a, Attention& attention,
                  const RotaryDefaults& defaults = {});
 
+// The norms' epsilon and the spread of fresh weights: a.numerics.
+void read_numerics(ConfigReader& config, Architecture& a, double epsilon);
+
 // "silu", "gelu_new" ...
 Activation read_activation(ConfigReader& config, const KeyNames& key, Activation by_default);
 

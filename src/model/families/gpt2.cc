@@ -25,6 +25,9 @@ Layer read_block(ConfigReader& config, Architecture& a) {
 
 void read_gpt2(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, true);
+  read_numerics(config, a, 1e-5);
+  a.numerics.has_scaled_scores = config.flag("scale_attn_weights", true);
+  a.numerics.scales_scores_by_layer = config.flag("scale_attn_by_inverse_layer_idx", false);
   Layer layer = read_block(config, a);
   layer.attention.is_fused_qkv = true;
   layer.attention.query_bias = layer.attention.key_bias = layer.attention.value_bias = true;
@@ -120,8 +123,7 @@ std::vector<Family> gpt2_families() {
        .read = read_gpt2,
        .list_tensors = list_gpt2,
        .harmless_keys = {"n_ctx", "summary_type", "summary_use_proj", "summary_activation",
-                         "summary_proj_to_labels", "summary_first_dropout", "scale_attn_weights",
-                         "scale_attn_by_inverse_layer_idx"}},
+                         "summary_proj_to_labels", "summary_first_dropout"}},
       {.name = "gptj",
        .class_name = "GPTJForCausalLM",
        .read = read_gptj,

@@ -8,6 +8,7 @@ namespace {
 
 void read_llama(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, false);
+  read_numerics(config, a, 1e-6);
   read_max_position(config, a, 2048);
   Attention attention = read_heads(config, a, KvHeads::kAsHeads, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
@@ -29,6 +30,7 @@ void read_granite(ConfigReader& config, Architecture& a) {
 
 void read_mistral(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, false);
+  read_numerics(config, a, 1e-6);
   read_max_position(config, a, 131072);
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
@@ -48,6 +50,7 @@ void read_qwen_layers(ConfigReader& config, Architecture& a, const Attention& at
 
 void read_qwen2(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, false);
+  read_numerics(config, a, 1e-6);
   read_max_position(config, a, 32768);
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kOptional);
   read_rotary(config, a, attention);
@@ -58,6 +61,7 @@ void read_qwen2(ConfigReader& config, Architecture& a) {
 
 void read_qwen3(ConfigReader& config, Architecture& a) {
   read_sizes(config, a, false);
+  read_numerics(config, a, 1e-6);
   read_max_position(config, a, 32768);
   Attention attention = read_heads(config, a, KvHeads::kRequired, HeadDimKey::kRequired);
   read_rotary(config, a, attention);

@@ -11,8 +11,9 @@ Result<std::vector<OpKind>> kept_kinds(const std::vector<std::string>& names) {
   std::vector<OpKind> kinds;
   for (const std::string& name : names) {
     if (name == "sdpa") {
-      kinds.insert(kinds.end(), {OpKind::kFlashAttention, OpKind::kEfficientAttention,
-                                 OpKind::kCudnnAttention, OpKind::kFlashAttentionPackage});
+      kinds.insert(kinds.end(),
+                   {OpKind::kFlashAttention, OpKind::kEfficientAttention, OpKind::kCudnnAttention,
+                    OpKind::kFlashAttentionPackage, OpKind::kCpuFlashAttention});
       continue;
     }
     const size_t before = kinds.size();

@@ -1,0 +1,173 @@
+// What the native runtime's programs hold: the ZeRO table, its laws, and that every op has what it needs.
+#include "frameworks/native/training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <stdexcept>
+
+#include "frameworks/native/units.h"
+#include "frameworks/pytorch/small_model.h"
+#include "program/text.h"
+#include "strategy/job_file.h"
+#include "strategy/resolve.h"
+
+namespace plimsoll::native {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kRanks = 4;
+
+Result<ResolvedJob> job_of(const Architecture& a, const std::vector<std::string>& settings) {
+  Job job;
+  job.framework = Framework::kNative;
+  std::vector<std::string> all = {"batch.sequence=16", "batch.micro_batch=2"};
+  all.insert(all.end(), settings.begin(), settings.end());
+  for (const std::string& s : all) PLIMSOLL_CHECK(apply_setting(job, s));
+  return resolve(job, a, {.name = "cpu"});
+}
+
+Training training_of(const Architecture& a, const std::vector<std::string>& settings, int64_t rank = 0) {
+  const auto job = job_of(a, settings);
+  if (!job) throw std::runtime_error(job.error().to_text());
+  PassList passes({.verifies = true});
+  auto training = build_training(a, *job, {.rank = rank, .passes = &passes});
+  if (!training) throw std::runtime_error(training.error().to_text());
+  return std::move(*training);
+}
+
+std::vector<std::string> with_stage(int64_t stage, std::vector<std::string> settings = {}) {
+  settings.insert(settings.end(), {"parallel.engine=zero", "hardware.gpus=4", "zero.stage=" + std::to_string(stage)});
+  return settings;
+}
+
+// Bytes by category of what is live after these sections were played.
+std::map<Category, int64_t> live_after(const Training& t, const std::vector<uint32_t>& sections) {
+  std::map<Category, int64_t> bytes;
+  std::vector<bool> is_live(t.program.storages.size());
+  const auto count = [&](uint32_t storage, bool lives) {
+    if (is_live[storage] == lives) return;
+    is_live[storage] = lives;
+    const Storage& s = t.program.storages[storage];
+    bytes[s.category] += lives ? s.bytes.value : -s.bytes.value;
+  };
+  for (uint32_t section : sections)
+    for (uint32_t i = t.program.sections[section].first_statement;
+         i < t.program.sections[section].last_statement; ++i) {
+      const Statement& s = t.program.statements[i];
+      if (s.kind == StatementKind::kFree) count(s.index, false);
+      if (s.kind != StatementKind::kOp || shares_input_storage(t.program.ops[s.index].kind)) continue;
+      for (TensorId o : t.program.outputs(t.program.ops[s.index])) count(t.program.tensor(o).storage.value, true);
+    }
+  return bytes;
+}
+
+int64_t elements_of(const Training& t) {
+  return std::accumulate(t.units.begin(), t.units.end(), int64_t{0},
+                         [](int64_t sum, const UnitTensors& u) { return sum + u.unit.elements; });
+}
+
+class Stages : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Native, Stages, testing::Values(0, 1, 2, 3));
+
+// facts: bf16 parameters and fp32 masters, moments and gradients; with everything divided 18 bytes a parameter.
+TEST_P(Stages, HoldWhatTheZeroTableSays) {
+  const int64_t stage = GetParam();
+  const Training t = training_of(pytorch::small("llama"), with_stage(stage));
+  const int64_t all = elements_of(t), part = all / kRanks;
+  EXPECT_EQ(all % kRanks, 0);
+  std::map<Category, int64_t> held = live_after(t, {t.load});
+  EXPECT_EQ(held[Category::kParameter], 2 * (stage >= 3 ? part : all));
+  EXPECT_EQ(held[Category::kMasterParameter], 4 * (stage >= 1 ? part : all));
+  EXPECT_EQ(held[Category::kOptimizerState], 8 * (stage >= 1 ? part : all));
+  EXPECT_EQ(held[Category::kUnshardedParameter], 0);
+  held = live_after(t, {t.load, t.micro_steps[0].forward, t.micro_steps[0].backward});
+  EXPECT_EQ(held[Category::kGradient], 4 * (stage >= 1 ? part : all));
+  held = live_after(t, {t.load, t.micro_steps[0].forward, t.micro_steps[0].backward, t.step});
+  EXPECT_EQ(held[Category::kGradient], 0);
+}
+
+// A step leaves exactly what it found, so every later step is like the first.
+TEST_P(Stages, StepsLeaveNothingBehind) {
+  for (const std::string recompute : {"none", "full", "every-2", "selective"}) {
+    const Training t = training_of(pytorch::small("qwen3"),
+                                   with_stage(GetParam(), {"recompute.mode=" + recompute, "batch.accumulation=3"}));
+    std::vector<uint32_t> sections{t.load};
+    const std::map<Category, int64_t> before = live_after(t, sections);
+    for (const MicroStep& m : t.micro_steps) sections.insert(sections.end(), {m.forward, m.backward});
+    sections.push_back(t.step);
+    std::map<Category, int64_t> after = live_after(t, sections);
+    for (auto [category, bytes] : before) EXPECT_EQ(after[category], bytes) << name_of(category) << recompute;
+    for (auto [category, bytes] : after)
+      if (!before.contains(category)) EXPECT_EQ(bytes, 0) << name_of(category) << recompute;
+  }
+}
+
+// Ranks differ in where their part begins, in nothing else.
+TEST_P(Stages, RanksAreAlikeButForOffsets) {
+  const Training first = training_of(pytorch::small("gpt2"), with_stage(GetParam()), 0);
+  const Training last = training_of(pytorch::small("gpt2"), with_stage(GetParam()), kRanks - 1);
+  ASSERT_EQ(first.program.statements.size(), last.program.statements.size());
+  ASSERT_EQ(first.program.storages.size(), last.program.storages.size());
+  for (size_t i = 0; i < first.program.storages.size(); ++i)
+    EXPECT_EQ(first.program.storages[i].bytes, last.program.storages[i].bytes);
+  for (size_t i = 0; i < first.program.ops.size(); ++i)
+    EXPECT_EQ(first.program.ops[i].kind, last.program.ops[i].kind);
+}
+
+TEST_P(Stages, TextFormRoundTrips) {
+  const Training t = training_of(pytorch::small("llama"), with_stage(GetParam()));
+  const std::string text = to_text(t.program);
+  const Result<Program> parsed = parse_program(text, "test");
+  ASSERT_TRUE(parsed) << parsed.error().to_text();
+  EXPECT_EQ(to_text(*parsed), text);
+}
+
+// Over one rank nothing is divided: each stage is the program without an engine.
+TEST(NativeTraining, OneRankIsTheProgramWithoutAnEngine) {
+  const Architecture a = pytorch::small("llama");
+  const std::string none = to_text(training_of(a, {}).program);
+  for (const std::string stage : {"0", "1", "2", "3"})
+    EXPECT_EQ(to_text(training_of(a, {"parallel.engine=zero", "zero.stage=" + stage}).program), none);
+}
+
+TEST(NativeTraining, UnitsTakeEveryParameterOnceInOrder) {
+  for (const std::string family : {"llama", "gpt2", "qwen3", "mistral", "qwen2"}) {
+    const Architecture a = pytorch::small(family);
+    std::vector<int> times(a.parameters.size());
+    for (const Unit& unit : make_units(a, 3)) {
+      EXPECT_EQ(unit.elements % (3 * kUnitAlignment), 0);
+      int64_t end = 0;
+      for (const UnitTensor& t : unit.tensors) {
+        ++times[t.parameter];
+        EXPECT_GE(t.offset, end);
+        EXPECT_LT(t.offset - end, kUnitAlignment);
+        EXPECT_EQ(t.elements, a.parameters[t.parameter].elements());
+        end = t.offset + t.elements;
+      }
+      EXPECT_GE(unit.elements, end);
+      EXPECT_LT(unit.elements - end, 4 * kUnitAlignment);
+    }
+    EXPECT_THAT(times, testing::Each(1)) << family;
+  }
+}
+
+TEST(NativeTraining, WhatItCannotDoIsRefusedByName) {
+  const auto error = [](const std::string& family, const std::vector<std::string>& settings) {
+    const auto job = job_of(pytorch::small(family), settings);
+    return job ? std::string() : job.error().to_text();
+  };
+  EXPECT_THAT(error("gemma", {}), HasSubstr("framework native has no family gemma"));
+  EXPECT_THAT(error("llama", {"precision=fp16"}), HasSubstr("fp32 or bf16-mixed"));
+  EXPECT_THAT(error("llama", {"hardware.gpus=2", "parallel.engine=fsdp2"}), HasSubstr("none or zero"));
+  EXPECT_THAT(error("llama", {"optimizer.name=muon"}), HasSubstr("muon is not supported with framework native"));
+  EXPECT_THAT(error("llama", {"loss.path=chunked"}), HasSubstr("chunked is not supported with framework native"));
+  EXPECT_THAT(error("llama", {"loop.hold_outputs=true"}), HasSubstr("loop.hold_outputs"));
+  EXPECT_EQ(error("llama", {}), "");
+}
+
+}  // namespace
+}  // namespace plimsoll::native

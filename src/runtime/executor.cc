@@ -1,0 +1,190 @@
+#include "runtime/executor.h"
+
+#include <ATen/core/TensorBase.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cassert>
+#include <set>
+
+#include "runtime/kernels/kernel.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+at::ScalarType scalar_type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return at::kFloat;
+    case DType::kBFloat16:
+      return at::kBFloat16;
+    case DType::kInt64:
+      return at::kLong;
+    default:
+      assert(false && "a dtype that framework native does not use");
+      return at::kFloat;
+  }
+}
+
+tl::unexpected<Error> failed_in(const Program& p, const Op& op, const std::string& what) {
+  return fail(
+      {.message = fmt::format("{} in {}: {}", aten_name_of(op.kind), p.module_name(op.module), what)});
+}
+
+// Kinds whose kernel is missing, named once each.
+std::vector<std::string_view> without_kernel(const Program& program) {
+  std::set<OpKind> missing;
+  for (const Op& op : program.ops)
+    if (class_of(op.kind) != OpClass::kView && kernel_row(op.kind).run == nullptr) missing.insert(op.kind);
+  std::vector<std::string_view> names;
+  for (OpKind kind : missing) names.push_back(aten_name_of(kind));
+  return names;
+}
+
+bool is_like(const at::Tensor& tensor, const TensorInfo& wanted) {
+  if (tensor.dim() != wanted.layout.rank || tensor.scalar_type() != scalar_type_of(wanted.dtype))
+    return false;
+  for (int d = 0; d < wanted.layout.rank; ++d) {
+    if (tensor.size(d) != wanted.layout.size(d)) return false;
+    if (tensor.size(d) > 1 && tensor.stride(d) != wanted.layout.stride(d)) return false;
+  }
+  return tensor.storage_offset() == 0;
+}
+
+}  // namespace
+
+Result<Executor> Executor::make(const Program& program, const ExecutorOptions& options) {
+  const std::vector<std::string_view> missing = without_kernel(program);
+  if (!missing.empty())
+    return fail({.message = fmt::format("no kernel for {}", fmt::join(missing, ", ")),
+                 .expected = "a program of framework native"});
+  return Executor(program, options);
+}
+
+Executor::Executor(const Program& program, const ExecutorOptions& options)
+    : program_(&program),
+      options_(options),
+      offsets_(program.tensors.size()),
+      users_(program.storages.size()),
+      storages_(program.storages.size()),
+      tensors_(program.tensors.size()),
+      pending_(program.storages.size()) {
+  for (uint32_t t = 0; t < program.tensors.size(); ++t)
+    users_[program.tensors[t].storage.value].push_back(TensorId{t});
+  find_views();
+}
+
+// Where a view begins follows from the ops that make it.
+void Executor::find_views() {
+  const Program& p = *program_;
+  for (const Op& op : p.ops) {
+    if (!shares_input_storage(op.kind) || op.input_count == 0) continue;
+    const TensorId base = p.inputs(op)[0];
+    int64_t offset = offsets_[base.value];
+    const auto* slice = std::get_if<SliceAttr>(&p.attributes_of(op));
+    const bool is_part = op.kind == OpKind::kSlice || op.kind == OpKind::kSelect;
+    if (is_part) offset += slice->start * p.tensor(base).layout.stride(slice->dim);
+    for (TensorId t : p.outputs(op)) {
+      offsets_[t.value] = offset;
+      const Layout& layout = p.tensor(base).layout;
+      if (op.kind == OpKind::kSplit)
+        offset += p.tensor(t).layout.size(slice->dim) * layout.stride(slice->dim);
+      if (op.kind == OpKind::kUnbind) offset += layout.stride(slice->dim);
+    }
+  }
+}
+
+at::Tensor Executor::tensor(TensorId id) {
+  at::Tensor& made = tensors_[id.value];
+  if (made.defined()) return made;
+  const TensorInfo& info = program_->tensor(id);
+  const c10::Storage& storage = storages_[info.storage.value];
+  assert(storage && "a tensor whose storage is not live");
+  made = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
+                                                  c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                  c10::scalarTypeToTypeMeta(scalar_type_of(info.dtype)));
+  const auto rank = static_cast<size_t>(info.layout.rank);
+  made.unsafeGetTensorImpl()->set_sizes_and_strides({info.layout.sizes.data(), rank},
+                                                    {info.layout.strides.data(), rank}, offsets_[id.value]);
+  return made;
+}
+
+void Executor::allocate(TensorId id) {
+  const StorageId storage = program_->tensor(id).storage;
+  if (storages_[storage.value]) return;
+  const Storage& wanted = program_->storage(storage);
+  const MeasuredAllocator::Tag tag(wanted.category);
+  storages_[storage.value] = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), wanted.bytes.value, c10::GetCPUAllocator(), /*resizable=*/false);
+}
+
+void Executor::adopt(TensorId id, const at::Tensor& made) {
+  const TensorInfo& info = program_->tensor(id);
+  const Storage& wanted = program_->storage(info.storage);
+  TORCH_CHECK(is_like(made, info), "the operator's result ", made.sizes(), " with strides ", made.strides(),
+              " of ", made.scalar_type(), " is not what the program says");
+  TORCH_CHECK(static_cast<int64_t>(made.storage().nbytes()) == wanted.bytes.value,
+              "the operator's result has ", made.storage().nbytes(), " bytes, the program says ",
+              wanted.bytes.value);
+  storages_[info.storage.value] = made.storage();
+  options_.allocator->adopt(made.storage().data(), wanted.category);
+}
+
+Result<void> Executor::wait_for(StorageId id) {
+  if (!pending_[id.value]) return {};
+  const std::unique_ptr<Work> work = std::move(pending_[id.value]);
+  return work->wait();
+}
+
+Result<void> Executor::free(StorageId id) {
+  PLIMSOLL_CHECK(wait_for(id));
+  for (TensorId t : users_[id.value]) tensors_[t.value].reset();
+  storages_[id.value] = c10::Storage();
+  return {};
+}
+
+Result<void> Executor::play(uint32_t section) {
+  const Section& s = program_->sections[section];
+  for (uint32_t i = s.first_statement; i < s.last_statement; ++i) {
+    const Statement& statement = program_->statements[i];
+    if (statement.kind == StatementKind::kFree) PLIMSOLL_CHECK(free(StorageId{statement.index}));
+    if (statement.kind == StatementKind::kOp) PLIMSOLL_CHECK(play_op(program_->ops[statement.index]));
+  }
+  return {};
+}
+
+Result<void> Executor::play_op(const Op& op) {
+  if (class_of(op.kind) == OpClass::kView) return {};
+  const Program& p = *program_;
+  for (TensorId t : p.inputs(op)) PLIMSOLL_CHECK(wait_for(p.tensor(t).storage));
+  const KernelRow& row = kernel_row(op.kind);
+  if (!row.adopts && !shares_input_storage(op.kind))
+    for (TensorId t : p.outputs(op)) allocate(t);
+  KernelCall call(*this, op);
+  try {
+    row.run(call);
+  } catch (const c10::Error& e) {
+    return failed_in(p, op, e.what_without_backtrace());
+  }
+  if (!call.result) return failed_in(p, op, call.result.error().message);
+  return {};
+}
+
+void KernelCall::start(std::unique_ptr<Work> work) {
+  // The last storage named owns the handle, so a wait for any of them has to find it: all share one.
+  const std::shared_ptr<Work> shared = std::move(work);
+  class Shared final : public Work {
+   public:
+    explicit Shared(std::shared_ptr<Work> work) : work_(std::move(work)) {}
+    Result<void> wait() override { return work_->wait(); }
+
+   private:
+    std::shared_ptr<Work> work_;
+  };
+  for (TensorId t : executor_.program_->inputs(op_))
+    executor_.pending_[executor_.program_->tensor(t).storage.value] = std::make_unique<Shared>(shared);
+}
+
+}  // namespace plimsoll::runtime

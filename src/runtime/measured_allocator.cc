@@ -1,0 +1,124 @@
+#include "runtime/measured_allocator.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace plimsoll::runtime {
+namespace {
+
+thread_local std::optional<Category> current_tag;
+
+MeasuredAllocator& instance() {
+  static auto* const allocator = new MeasuredAllocator;  // tensors may outlive main()
+  return *allocator;
+}
+
+}  // namespace
+
+// c10 asks that a DataPtr's context is its data where raw_deleter() is used, so blocks are found by address.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  explicit CountingAllocator(c10::Allocator* base) : base_(base) {}
+
+  c10::DataPtr allocate(size_t bytes) override {
+    void* const data = base_->raw_allocate(bytes);
+    if (data != nullptr) instance().add(data, bytes, current_tag);
+    return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+ private:
+  static void release(void* data) {
+    if (data == nullptr) return;
+    instance().remove(data);
+    c10::GetDefaultCPUAllocator()->raw_deallocate(data);
+  }
+  c10::Allocator* base_;
+};
+
+MeasuredAllocator& MeasuredAllocator::install() {
+  static CountingAllocator* const wrapper = [] {
+    auto* made = new CountingAllocator(c10::GetDefaultCPUAllocator());
+    constexpr uint8_t kPriority = 100;  // above any other: all tensors go through it
+    c10::SetCPUAllocator(made, kPriority);
+    return made;
+  }();
+  (void)wrapper;
+  return instance();
+}
+
+MeasuredAllocator::Tag::Tag(Category category) : outer_(std::exchange(current_tag, category)) {}
+MeasuredAllocator::Tag::~Tag() { current_tag = outer_; }
+
+void MeasuredAllocator::count(std::optional<Category> category, int64_t bytes) {
+  if (!category) {
+    scratch_ += Bytes{bytes};
+    scratch_peak_ = std::max(scratch_peak_, scratch_);
+  } else {
+    current_.categories.at(static_cast<size_t>(*category)) += Bytes{bytes};
+    current_.total += Bytes{bytes};
+    if (current_.total > peak_.total) peak_ = current_;
+  }
+  with_scratch_peak_ = std::max(with_scratch_peak_, current_.total + scratch_);
+}
+
+void MeasuredAllocator::add(const void* block, size_t bytes, std::optional<Category> category) {
+  const std::scoped_lock lock(mutex_);
+  const auto size = static_cast<int64_t>(bytes);
+  blocks_[block] = {.bytes = size, .category = category};
+  count(category, size);
+}
+
+void MeasuredAllocator::remove(const void* block) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end()) return;  // allocated before the wrapper was installed
+  count(found->second.category, -found->second.bytes);
+  blocks_.erase(found);
+}
+
+void MeasuredAllocator::adopt(const void* block, Category category) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = blocks_.find(block);
+  assert(found != blocks_.end() && "a block that this allocator didn't make");
+  if (found == blocks_.end()) return;
+  count(found->second.category, -found->second.bytes);
+  found->second.category = category;
+  count(category, found->second.bytes);
+}
+
+void MeasuredAllocator::begin_phase() {
+  const std::scoped_lock lock(mutex_);
+  peak_ = current_;
+  scratch_peak_ = scratch_;
+  with_scratch_peak_ = current_.total + scratch_;
+}
+
+MeasuredBytes MeasuredAllocator::current() const {
+  const std::scoped_lock lock(mutex_);
+  return current_;
+}
+MeasuredBytes MeasuredAllocator::peak() const {
+  const std::scoped_lock lock(mutex_);
+  return peak_;
+}
+Bytes MeasuredAllocator::scratch() const {
+  const std::scoped_lock lock(mutex_);
+  return scratch_;
+}
+Bytes MeasuredAllocator::scratch_peak() const {
+  const std::scoped_lock lock(mutex_);
+  return scratch_peak_;
+}
+Bytes MeasuredAllocator::with_scratch_peak() const {
+  const std::scoped_lock lock(mutex_);
+  return with_scratch_peak_;
+}
+
+}  // namespace plimsoll::runtime

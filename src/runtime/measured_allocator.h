@@ -1,0 +1,74 @@
+// What LibTorch really allocates on the CPU: a wrapper around its tensor allocator that counts every block
+// under the tag which its thread carries at that moment. The executor tags what it makes for a storage of the
+// program with that storage's category; everything else that an operator allocates is its scratch.
+//
+//   MeasuredAllocator& allocator = MeasuredAllocator::install();   // once, before the first tensor
+//   allocator.begin_phase();
+//   { const MeasuredAllocator::Tag tag(Category::kActivation); ... at::empty(...) ... }
+//   allocator.peak().total;                                        // bytes as they were asked for
+//
+// Thread-safe. There is one CPU allocator in a process, hence one of these. Does not see what libraries take
+// from the system by themselves (MKL's buffers, compiled kernels).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "base/units.h"
+#include "program/program.h"
+
+namespace plimsoll::runtime {
+
+struct MeasuredBytes {
+  std::array<Bytes, kCategoryCount> categories{};
+  Bytes total;  // of all categories, without scratch
+};
+
+class MeasuredAllocator {
+ public:
+  static MeasuredAllocator& install();
+
+  // Blocks that this thread allocates while a Tag lives have its category; without one they are scratch.
+  class Tag {
+   public:
+    explicit Tag(Category category);
+    ~Tag();
+    Tag(const Tag&) = delete;
+    Tag& operator=(const Tag&) = delete;
+
+   private:
+    std::optional<Category> outer_;
+  };
+
+  // A block that an operator allocated for its result belongs to the program from now on. REQUIRES it is
+  // live.
+  void adopt(const void* block, Category category);
+
+  void begin_phase();  // peaks begin anew
+  MeasuredBytes current() const;
+  MeasuredBytes peak() const;       // since begin_phase, where `total` was highest first
+  Bytes scratch() const;            // now
+  Bytes scratch_peak() const;       // since begin_phase
+  Bytes with_scratch_peak() const;  // highest total + scratch since begin_phase
+
+ private:
+  friend class CountingAllocator;
+  void add(const void* block, size_t bytes, std::optional<Category> category);
+  void remove(const void* block);
+  void count(std::optional<Category> category, int64_t bytes);
+
+  struct Block {
+    int64_t bytes = 0;
+    std::optional<Category> category;  // empty: scratch
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<const void*, Block> blocks_;
+  MeasuredBytes current_, peak_;
+  Bytes scratch_, scratch_peak_, with_scratch_peak_;
+};
+
+}  // namespace plimsoll::runtime

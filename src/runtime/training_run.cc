@@ -1,0 +1,109 @@
+#include "runtime/training_run.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "runtime/learning_rate.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+bool is_as_predicted(const ExactPeak& predicted, const MeasuredBytes& measured) {
+  return predicted.total == measured.total && predicted.categories == measured.categories;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TrainingRun>> TrainingRun::make(const TrainingRunOptions& options) {
+  const int64_t rank = options.communicator ? options.communicator->rank() : 0;
+  PLIMSOLL_TRY(training, native::build_training(options.architecture, options.job, {.rank = rank}));
+  std::unique_ptr<TrainingRun> run(new TrainingRun(options, std::move(training)));
+  PLIMSOLL_TRY(executor, Executor::make(run->training_.program, {.allocator = &run->allocator_,
+                                                                 .host = &run->host_,
+                                                                 .communicator = options.communicator}));
+  run->executor_ = std::make_unique<Executor>(std::move(executor));
+  for (ExactPeak& peak : exact_peaks(run->training_.program))
+    run->memory_.push_back({.phase = peak.phase, .predicted = std::move(peak)});
+  return run;
+}
+
+TrainingRun::TrainingRun(const TrainingRunOptions& options, native::Training training)
+    : a_(options.architecture),
+      job_(options.job),
+      communicator_(options.communicator),
+      training_(std::move(training)),
+      allocator_(MeasuredAllocator::install()),
+      host_(a_, training_.units, options.weights) {}
+
+Result<void> TrainingRun::play(const std::string& phase, uint32_t section) {
+  allocator_.begin_phase();
+  PLIMSOLL_CHECK(executor_->play(section));
+  for (PhaseMemoryReport& m : memory_) {
+    if (m.phase != phase) continue;
+    const MeasuredBytes measured = allocator_.peak();
+    if (m.times == 0) m.measured = measured;
+    m.scratch_peak = std::max(m.scratch_peak, allocator_.scratch_peak());
+    ++m.times;
+    if (!is_as_predicted(m.predicted, measured)) ++m.times_different;
+    break;
+  }
+  return {};
+}
+
+Result<void> TrainingRun::load() { return play("load", training_.load); }
+
+Result<double> TrainingRun::mean_loss(double own) {
+  if (communicator_ == nullptr || communicator_->size() == 1) return own;
+  at::Tensor sum = at::full({1}, own, at::TensorOptions().dtype(at::kFloat));
+  PLIMSOLL_CHECK(communicator_->all_reduce(sum)->wait());
+  return sum.item<double>();
+}
+
+Result<StepReport> TrainingRun::step(const BatchSource& batches) {
+  const Clock::time_point start = Clock::now();
+  const double waited = executor_->communication_seconds;
+  StepReport report{.step = steps_done_ + 1, .learning_rate = learning_rate_at(job_.run, steps_done_ + 1)};
+  const int iteration = steps_done_ == 0 ? 1 : 2;  // the program's names of the first and of a steady step
+  const size_t count = training_.micro_steps.size();
+  for (size_t m = 0; m < count; ++m) {
+    at::Tensor ids = executor_->tensor(training_.ids), labels = executor_->tensor(training_.labels);
+    PLIMSOLL_CHECK(batches(steps_done_, static_cast<int64_t>(m), ids, labels));
+    const std::string suffix =
+        count == 1 ? fmt::format("{}", iteration) : fmt::format("{}.{}", iteration, m + 1);
+    PLIMSOLL_CHECK(play("fwd" + suffix, training_.micro_steps[m].forward));
+    report.loss += executor_->tensor(training_.micro_steps[m].loss).item<double>();
+    PLIMSOLL_CHECK(play("bwd" + suffix, training_.micro_steps[m].backward));
+  }
+  if (after_backward) PLIMSOLL_CHECK(after_backward());
+  PLIMSOLL_TRY(loss, mean_loss(report.loss));
+  report.loss = loss;
+  if (!std::isfinite(loss))
+    return fail({.message = fmt::format("the loss of step {} is {}", report.step, loss),
+                 .expected = "a number",
+                 .hint = "a lower train.learning_rate, more train.warmup_steps, or loop.clip_max_norm"});
+  const RunSettings& run = job_.run;
+  executor_->step = {.step = report.step,
+                     .learning_rate = report.learning_rate,
+                     .beta1 = run.beta1,
+                     .beta2 = run.beta2,
+                     .epsilon = run.epsilon,
+                     .weight_decay = run.weight_decay};
+  PLIMSOLL_CHECK(play(fmt::format("step{}", iteration), training_.step));
+  report.gradient_norm = std::sqrt(executor_->tensor(training_.squared_norm).item<double>());
+  ++steps_done_;
+  report.seconds = seconds_since(start);
+  report.communication_seconds = executor_->communication_seconds - waited;
+  return report;
+}
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,57 @@
+#include "train/batches.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace plimsoll {
+namespace {
+
+std::optional<CorpusFormat> format_of(DataFormat format) {
+  switch (format) {
+    case DataFormat::kAutomatic:
+      return std::nullopt;
+    case DataFormat::kText:
+      return CorpusFormat::kText;
+    case DataFormat::kJsonLines:
+      return CorpusFormat::kJsonLines;
+    case DataFormat::kTokens:
+      return CorpusFormat::kTokens;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Batches> Batches::open(const ResolvedJob& job, int64_t vocabulary, int64_t rank) {
+  if (job.data.path.empty())
+    return fail({.position = {.key = "data.path"},
+                 .message = "no data is given",
+                 .expected = "a file or a folder to train on"});
+  PLIMSOLL_TRY(corpus, Corpus::open({.paths = {job.data.path},
+                                     .format = format_of(job.data.format),
+                                     .text_key = job.data.json_key,
+                                     .vocabulary = vocabulary,
+                                     .sequence = job.batch.sequence}));
+  PLIMSOLL_TRY(sampler, Sampler::make({.seed = static_cast<uint64_t>(job.run.seed),
+                                       .windows = corpus.windows(),
+                                       .global_batch = job.batch.global_batch}));
+  PLIMSOLL_TRY(shape, BatchShape::make({.global_batch = job.batch.global_batch,
+                                        .ranks = job.mesh.data,
+                                        .micro_batch = job.batch.micro_batch}));
+  return Batches(std::make_unique<Corpus>(std::move(corpus)), sampler, shape, rank);
+}
+
+Result<void> Batches::fill(int64_t step, int64_t micro_step, at::Tensor& ids, at::Tensor& labels) const {
+  const int64_t sequence = ids.size(1);
+  std::vector<int64_t> window(static_cast<size_t>(corpus_->window_tokens()));
+  auto* const to_ids = static_cast<int64_t*>(ids.mutable_data_ptr());
+  auto* const to_labels = static_cast<int64_t*>(labels.mutable_data_ptr());
+  for (int64_t row = 0; row < ids.size(0); ++row) {
+    PLIMSOLL_CHECK(corpus_->read(sampler_.window(step, shape_.row(rank_, micro_step, row)), window));
+    std::copy_n(window.begin(), sequence, to_ids + row * sequence);
+    std::copy_n(window.begin() + 1, sequence, to_labels + row * sequence);
+  }
+  return {};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,32 @@
+// The tokens of each micro-batch of a rank, from the job's corpus.
+#pragma once
+
+#include <memory>
+
+#include "corpus/corpus.h"
+#include "corpus/sampler.h"
+#include "runtime/training_run.h"
+#include "strategy/job.h"
+
+namespace plimsoll {
+
+class Batches {
+ public:
+  // Errors: no data.path; what Corpus::open() says; a corpus without a window.
+  static Result<Batches> open(const ResolvedJob& job, int64_t vocabulary, int64_t rank);
+
+  Result<void> fill(int64_t step, int64_t micro_step, at::Tensor& ids, at::Tensor& labels) const;
+  const Corpus& corpus() const { return *corpus_; }
+  Sampler& sampler() { return sampler_; }
+
+ private:
+  Batches(std::unique_ptr<Corpus> corpus, Sampler sampler, BatchShape shape, int64_t rank)
+      : corpus_(std::move(corpus)), sampler_(sampler), shape_(shape), rank_(rank) {}
+
+  std::unique_ptr<Corpus> corpus_;
+  Sampler sampler_;
+  BatchShape shape_;
+  int64_t rank_;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,9 @@
+#include "cli/command_line.h"
+#include "train/train_command.h"
+
+int main(int argc, char** argv) {
+  using namespace plimsoll;
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_train_command());
+  return run_command_line(argc, argv, std::move(commands));
+}

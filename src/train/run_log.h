@@ -1,0 +1,44 @@
+// What a run says while it runs: a line that changes on a terminal, a line now and then elsewhere, and a JSON
+// line a step in the metrics file.
+//
+//   {"step": 1, "loss": 6.25, "gradient_norm": 2.1, "learning_rate": 0.0003, "tokens_per_second": 8100.5,
+//    "step_seconds": 0.25, "communication_seconds": 0.01}
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/training_run.h"
+#include "strategy/job.h"
+
+namespace plimsoll {
+
+class RunLog {
+ public:
+  // Errors: a metrics file that can't be written.
+  static Result<RunLog> open(const ResolvedJob& job);
+
+  Result<void> add(const runtime::StepReport& step);
+  void finish();  // ends the line on the terminal
+
+  const std::vector<runtime::StepReport>& steps() const { return steps_; }
+  double tokens_per_step() const { return tokens_per_step_; }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  RunLog() = default;
+
+  std::unique_ptr<std::FILE, Close> metrics_;
+  std::string metrics_name_;
+  std::vector<runtime::StepReport> steps_;
+  double tokens_per_step_ = 0;
+  int64_t all_steps_ = 0;
+  bool is_terminal_ = false;
+  double seconds_ = 0, shown_at_ = 0;
+};
+
+}  // namespace plimsoll
