@@ -8,17 +8,15 @@
 #include <sys/mman.h>
 
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 
 namespace plimsoll {
 
 // Of the pages that are wholly within these bytes. A wish: that it isn't met is no error.
-inline void prefer_large_pages([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+inline void prefer_large_pages([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
 #ifdef MADV_HUGEPAGE
-  constexpr uintptr_t kPage = uintptr_t{1} << 21U;
-  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + kPage - 1) / kPage * kPage;
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(begin) + bytes) / kPage * kPage;
-  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  constexpr size_t kPage = size_t{1} << 21U;
+  if (std::align(kPage, kPage, begin, bytes)) madvise(begin, bytes / kPage * kPage, MADV_HUGEPAGE);
 #endif
 }
 

@@ -39,33 +39,33 @@ Bytes replayed_backwards(const AllocationTrace& trace, Bytes at_dump) {
 class Watch final : public ReplayObserver {
  public:
   explicit Watch(size_t events)
-      : block_bytes_(events), per_point_(std::max<size_t>(1, (events + kCurvePoints - 1) / kCurvePoints)) {}
+      : block_bytes(events), per_point_(std::max<size_t>(1, (events + kCurvePoints - 1) / kCurvePoints)) {}
 
-  void on_block(size_t event, Bytes bytes) override { block_bytes_[event] = bytes; }
+  void on_block(size_t event, Bytes bytes) override { block_bytes[event] = bytes; }
   void before_events(const CachingHeap& heap) override { take(std::nullopt, heap.in_use()); }
   void after_event(size_t event, const CachingHeap& heap) override {
     const BytesInUse now = heap.in_use();
     take(event, now);
     if (left_of_point_ == 0) {
       left_of_point_ = per_point_;
-      curve_.emplace_back();
+      curve.emplace_back();
     }
     --left_of_point_;
-    CurvePoint& point = curve_.back();
+    CurvePoint& point = curve.back();
     point.allocated = std::max(point.allocated, now.allocated);
     point.active = std::max(point.active, now.active);
     point.reserved = std::max(point.reserved, now.reserved);
   }
 
-  MemoryPeak allocated_, active_, reserved_;
-  std::vector<Bytes> block_bytes_;  // by event
-  std::vector<CurvePoint> curve_;
+  MemoryPeak allocated, active, reserved;
+  std::vector<Bytes> block_bytes;  // by event
+  std::vector<CurvePoint> curve;
 
  private:
   void take(std::optional<size_t> event, const BytesInUse& now) {
-    raise(allocated_, event, now.allocated);
-    raise(active_, event, now.active);
-    raise(reserved_, event, now.reserved);
+    raise(allocated, event, now.allocated);
+    raise(active, event, now.active);
+    raise(reserved, event, now.reserved);
   }
   static void raise(MemoryPeak& peak, std::optional<size_t> event, Bytes now) {
     if (now > peak.value) peak = {.value = now, .event = event};
@@ -162,13 +162,13 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   Watch watch(trace.events.size());
   PLIMSOLL_TRY(script, ReplayScript::compile(trace, settings));
   analysis.replay = replay(script, settings, &watch);
-  analysis.allocated = watch.allocated_;
-  analysis.active = watch.active_;
-  analysis.reserved = watch.reserved_;
-  analysis.at_peak = BlocksAt(script, analysis.allocated.event).list(trace, watch.block_bytes_);
+  analysis.allocated = watch.allocated;
+  analysis.active = watch.active;
+  analysis.reserved = watch.reserved;
+  analysis.at_peak = BlocksAt(script, analysis.allocated.event).list(trace, watch.block_bytes);
   analysis.fragmentation = fragmentation_of(segments_after(script, settings, analysis.allocated.event));
-  analysis.held = find_held_blocks(trace, watch.block_bytes_, analysis.allocated.event);
-  analysis.curve = std::move(watch.curve_);
+  analysis.held = find_held_blocks(trace, watch.block_bytes, analysis.allocated.event);
+  analysis.curve = std::move(watch.curve);
   analysis.given_back = find_give_backs(trace);
   analysis.replay.memory_stats.num_alloc_retries = num_retries(analysis.given_back);
   for (const std::string& configuration : options.what_if) {

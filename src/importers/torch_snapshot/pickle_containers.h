@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "importers/torch_snapshot/pickle_value.h"
@@ -91,13 +90,8 @@ class PickleContainers {
     return {kind, id, static_cast<int64_t>(places_[id]->generation)};
   }
   // Null when its place has been given to another.
-  PickleContainer* find(const PickleValue& v) {
-    return const_cast<PickleContainer*>(std::as_const(*this).find(v));
-  }
-  const PickleContainer* find(const PickleValue& v) const {
-    const PickleContainer& place = *places_[v.id];
-    return place.generation == v.unsigned_integer ? &place : nullptr;
-  }
+  PickleContainer* find(const PickleValue& v) { return alive(v); }
+  const PickleContainer* find(const PickleValue& v) const { return alive(v); }
   void add_items(PickleContainer& to, std::span<const PickleValue> items);
   // These containers and all below them: their places are used again, their memo entries are consumed.
   void release(std::span<const PickleValue> values) {
@@ -123,6 +117,10 @@ class PickleContainers {
   }
 
  private:
+  PickleContainer* alive(const PickleValue& v) const {
+    PickleContainer& place = *places_[v.id];
+    return place.generation == v.unsigned_integer ? &place : nullptr;
+  }
   uint32_t take_place() {
     if (unused_.empty()) return add_place();
     const uint32_t id = unused_.back();

@@ -46,13 +46,17 @@ uint32_t last_index(const std::vector<T>& table) {
   return static_cast<uint32_t>(table.size() - 1);
 }
 
+// The keys and actions come first, so that their ids are known. The id of the empty string, which follows.
+uint32_t add_known_strings(StringTable& strings) {
+  for (std::string_view key : kSnapshotKeys) strings.add(key);
+  for (const auto& [name, action] : kActions) strings.add(name);
+  return strings.add("");
+}
+
 }  // namespace
 
-SnapshotBuilder::SnapshotBuilder(StringTable& strings) : strings_(strings) {
-  for (std::string_view key : kSnapshotKeys) strings_.add(key);
-  for (const auto& [name, action] : kActions) strings_.add(name);
-  empty_string_ = strings_.add("");
-}
+SnapshotBuilder::SnapshotBuilder(StringTable& strings)
+    : strings_(strings), empty_string_(add_known_strings(strings)) {}
 
 Result<std::optional<PickleValue>> SnapshotBuilder::take_dict(PickleReader& reader,
                                                               std::span<const PickleValue> items) {
