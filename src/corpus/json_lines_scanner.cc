@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -129,14 +130,15 @@ class JsonLinesScanner final : public TextScanner {
                  .hint = "name the key that holds the text"});
   }
   Error placed(Error error) const {
-    if (knows_line_) error.position.line = line_;
+    constexpr int64_t kMostLines = std::numeric_limits<int>::max();  // beyond them the byte says it
+    if (knows_line_ && line_ <= kMostLines) error.position.line = static_cast<int>(line_);
     return error;
   }
 
   LineReader lines_;
   std::string key_;
   bool knows_line_;
-  int line_ = 0;
+  int64_t line_ = 0;
 };
 
 }  // namespace
