@@ -7,6 +7,7 @@
 #include "cli/job_options.h"
 #include "cli/output_file.h"
 #include "estimate/estimate.h"
+#include "hardware/name_match.h"
 #include "report/estimate_json.h"
 #include "report/estimate_page.h"
 #include "simulator/event_trace.h"
@@ -52,8 +53,7 @@ class EstimateCommand final : public Command {
     const std::string text =
         as_json_ ? estimate_json(run.estimate, improvements) : estimate_page(run.estimate, improvements);
     print_answer(text, as_json_);
-    const Verdict& verdict = run.estimate.verdict;
-    return threshold && std::max(verdict.gpu, verdict.host) >= *threshold ? kVerdictFailed : kAnswered;
+    return threshold && run.estimate.verdict.worst() >= *threshold ? kVerdictFailed : kAnswered;
   }
 
  private:
@@ -61,8 +61,9 @@ class EstimateCommand final : public Command {
 
   Result<std::optional<Fit>> fail_threshold() const {
     if (!fail_on_) return std::optional<Fit>();
-    if (*fail_on_ == "oom") return std::optional(Fit::kOutOfMemory);
-    if (*fail_on_ == "at-risk") return std::optional(Fit::kAtRisk);
+    const std::string verdict = normalized_name(*fail_on_);
+    if (verdict == "oom") return std::optional(Fit::kOutOfMemory);
+    if (verdict == "at-risk") return std::optional(Fit::kAtRisk);
     return fail({.position = {.file = "--fail-on"},
                  .message = "unknown verdict \"" + *fail_on_ + "\"",
                  .expected = "oom or at-risk"});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +18,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool has_recipe(const Architecture& a) { return pytorch::find_family(a.family).has_value(); }
+// REQUIRES no alias.
+bool is_estimated(std::string_view family) { return pytorch::find_family(family).has_value(); }
+
+// "bert, bloom, ...": aliases too; and those of which only parameters are counted.
+std::string families_text() {
+  std::vector<std::string_view> names, counted;
+  const auto add = [&](std::string_view name, std::string_view family) {
+    names.push_back(name);
+    if (!is_estimated(family)) counted.push_back(name);
+  };
+  for (const Family& family : families()) add(family.name, family.name);
+  for (const FamilyAlias& alias : family_aliases()) add(alias.name, alias.family);
+  std::ranges::sort(names);
+  std::string text = fmt::format(
+      "Families that `plimsoll estimate` takes (model_type of a config.json): {}\n", fmt::join(names, ", "));
+  if (!counted.empty())
+    text += fmt::format("Only counted, not estimated yet: {}\n", fmt::join(counted, ", "));
+  return text;
+}
 
 std::string list_text(const std::vector<Architecture>& models) {
   TextTable table(
@@ -29,10 +48,9 @@ std::string list_text(const std::vector<Architecture>& models) {
     table.add({a.name, a.family, with_thousands(parameters),
                active == parameters ? "-" : with_thousands(active), std::to_string(a.layers.size()),
                std::to_string(a.hidden), std::to_string(a.vocab), std::to_string(a.max_position),
-               has_recipe(a) ? "" : "counts only, no recipe yet"});
+               is_estimated(a.family) ? "" : "counts only"});
   }
-  return table.to_text() + fmt::format("\nFamilies that are read: {}\nWith a recipe: {}\n",
-                                       supported_families(), fmt::join(pytorch::supported_families(), ", "));
+  return table.to_text() + "\n" + families_text();
 }
 
 std::string list_json(const std::vector<Architecture>& models) {
@@ -46,7 +64,7 @@ std::string list_json(const std::vector<Architecture>& models) {
                     {"stored_elements", a.stored_count()},
                     {"prediction_parameters", a.prediction_parameters},
                     {"layers", a.layers.size()},
-                    {"has_recipe", has_recipe(a)},
+                    {"has_recipe", is_estimated(a.family)},
                     {"notes", a.notes}});
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "strategy/field.h"
 #include "strategy/names.h"
@@ -13,17 +14,25 @@ namespace plimsoll {
 namespace {
 
 constexpr int64_t kShortestSequence = 512;  // shorter ones are no answer
-constexpr std::string_view kOffloadPrice = "copies over PCIe, the optimizer runs on the CPU";
+constexpr std::string_view kOffloadPrice = "copies over PCIe, the optimizer on the CPU";
+
+constexpr int64_t kMostTimesTheGpus = 64;
+
+std::string batch_change(const Batch& batch, int64_t times) {
+  return fmt::format("global batch {} -> {}", batch.global_batch,
+                     saturating_multiply(batch.global_batch, times));
+}
 
 class Checklist {
  public:
-  Checklist(const Estimate& e, const ProgramFacts& facts)
+  Checklist(const Estimate& e, const JobFacts& facts)
       : e_(e), facts_(facts), job_(e.job), peak_(e.peak_phase().use) {}
 
   std::vector<Candidate> list() {
     sequence();
     micro_batch();
     recompute();
+    hardware();
     sharding();
     attention();
     logits();
@@ -33,11 +42,14 @@ class Checklist {
   }
 
  private:
-  Candidate& add(std::vector<std::string> settings, std::string price, Price rank, Bytes aim) {
+  Candidate& add(std::vector<std::string> settings, std::string price, Price rank, Bytes aim,
+                 Role role = Role::kRow) {
     candidates_.push_back(
-        {.settings = std::move(settings), .price = std::move(price), .rank = rank, .aim = aim});
+        {.settings = std::move(settings), .price = std::move(price), .rank = rank, .aim = aim, .role = role});
     return candidates_.back();
   }
+
+  bool fits() const { return std::max(e_.verdict.gpu, e_.verdict.host) == Fit::kFits; }
 
   // Bytes at the peak.
   Bytes of(std::initializer_list<Category> categories) const {
@@ -46,67 +58,107 @@ class Checklist {
     return sum;
   }
   Bytes of_batch() const { return of({Category::kActivation, Category::kTemporary, Category::kLogits}); }
+  Bytes states() const { return of({Category::kParameter, Category::kGradient, Category::kOptimizerState}); }
+
+  // The first of a way's steps is the table's row.
+  static Role role_of(bool is_first) { return is_first ? Role::kRow : Role::kStep; }
 
   void sequence() {
-    const int64_t half = job_.batch.sequence / 2;
-    if (half < kShortestSequence) return;
-    add({fmt::format("batch.sequence={}", half)}, "shorter contexts", Price::kOtherTraining, of_batch() / 2);
+    for (int64_t parts = 2; job_.batch.sequence / parts >= kShortestSequence; parts *= 2)
+      add({fmt::format("batch.sequence={}", job_.batch.sequence / parts)}, "shorter contexts",
+          Price::kShorterSequence, of_batch() / 2, role_of(parts == 2));
   }
 
+  // Halved as often as it goes; of an odd one the smallest factor is taken.
   void micro_batch() {
     const Batch& batch = job_.batch;
-    if (batch.micro_batch == 1) return;
-    const int64_t smaller = batch.micro_batch % 2 == 0 ? batch.micro_batch / 2 : 1;
-    const int64_t accumulation = saturating_multiply(batch.accumulation, batch.micro_batch / smaller);
-    add({fmt::format("batch.micro_batch={}", smaller), fmt::format("batch.accumulation={}", accumulation)},
-        smaller == 1 && batch.micro_batch % 2 != 0 ? "one sequence at a time"
-                                                   : "the same global batch in smaller pieces",
-        Price::kSomeCompute, of_batch());
+    for (int64_t left = batch.micro_batch; left > 1;) {
+      const bool is_first = left == batch.micro_batch;
+      int64_t factor = 2;
+      while (left % factor != 0) ++factor;
+      left /= factor;
+      const int64_t accumulation = saturating_multiply(batch.accumulation, batch.micro_batch / left);
+      add({fmt::format("batch.micro_batch={}", left), fmt::format("batch.accumulation={}", accumulation)},
+          "smaller pieces of the same global batch", Price::kSomeCompute, of_batch(), role_of(is_first));
+    }
   }
 
   void recompute() {
     const Bytes activations = of({Category::kActivation});
     if (job_.recompute.kind == RecomputeKind::kNone)
-      add({"recompute.mode=selective"}, "recomputes what is cheap in each block", Price::kSomeCompute,
+      add({"recompute.mode=selective"}, "recomputing what is cheap in each block", Price::kSomeCompute,
           activations / 4);
     if (job_.recompute.kind != RecomputeKind::kFull)
-      add({"recompute.mode=full"}, "every block's forward runs once more", Price::kMoreCompute, activations);
+      add({"recompute.mode=full"}, "another forward of every block", Price::kMoreCompute, activations);
   }
 
-  Bytes states() const { return of({Category::kParameter, Category::kGradient, Category::kOptimizerState}); }
+  // More GPUs than a job that fits has are no help; but of a node's GPUs one is seldom used alone.
+  void hardware() {
+    const int64_t world = job_.mesh.world, row = world == 1 ? e_.node.gpus : 2 * world;
+    std::set<int64_t> counts;
+    if (row > 1 && (world == 1 || !fits())) counts.insert(row);
+    if (!fits())
+      for (int64_t times = 2; times <= kMostTimesTheGpus; times *= 2)
+        counts.insert(saturating_multiply(world, times));
+    for (const int64_t gpus : counts) more_gpus(gpus, gpus == row ? Role::kRow : Role::kStep);
+  }
+
+  void more_gpus(int64_t gpus, Role role) {
+    const auto is_assumed = [&](std::string_view field) {
+      return std::ranges::any_of(job_.assumed, [&](const Assumption& a) { return a.field == field; });
+    };
+    std::vector<std::string> settings{fmt::format("hardware.gpus={}", gpus)};
+    if (job_.mesh.world > 1 && !is_assumed("parallel.data")) settings.emplace_back("parallel.data=default");
+    if (job_.engine == DataParallelEngine::kNone) append(settings, to_fsdp2());
+    std::string price = job_.mesh.world == 1 ? fmt::format("{} GPUs instead of one", gpus)
+                                             : fmt::format("{} GPUs instead of {}", gpus, job_.mesh.world);
+    if (is_assumed("batch.global_batch")) price += ", " + batch_change(job_.batch, gpus / job_.mesh.world);
+    add(std::move(settings), std::move(price), Price::kMoreHardware, states(), role);
+  }
+
+  static void append(std::vector<std::string>& settings, std::vector<std::string> more) {
+    std::ranges::move(more, std::back_inserter(settings));
+  }
+
+  // Another engine, as it would be chosen with the same dtypes.
+  std::vector<std::string> to_fsdp2() const {
+    return {"parallel.engine=fsdp2", fmt::format("precision={}", name_of(job_.precision))};
+  }
 
   void sharding() {
-    const Mesh& mesh = job_.mesh;
-    if (mesh.world == 1 && e_.node.gpus > 1)
-      to_fsdp2({fmt::format("hardware.gpus={}", e_.node.gpus)},
-               fmt::format("{} GPUs instead of one", e_.node.gpus), Price::kMoreHardware);
-    if (job_.engine == DataParallelEngine::kDdp) {
-      if (!job_.ddp.gradient_as_bucket_view)
-        add({"ddp.gradient_as_bucket_view=true"}, "nothing", Price::kNothing,
-            of({Category::kGradient, Category::kCommunicationBucket}) / 2);
-      to_fsdp2(ddp_resets(), "parameters are gathered for each block", Price::kSlower);
-    }
-    if (job_.engine == DataParallelEngine::kFsdp2) within_fsdp2();
+    if (job_.engine == DataParallelEngine::kFsdp2) return within_fsdp2();
+    if (job_.engine == DataParallelEngine::kDdp) within_ddp();
+    add({"fsdp2.cpu_offload=true"}, std::string(kOffloadPrice), Price::kSlower, states(), Role::kAddition);
   }
 
-  // Another engine, as it would be chosen with the same dtypes; and with offload on top, as a last resort.
-  void to_fsdp2(std::vector<std::string> settings, const std::string& price, Price rank) {
-    settings.emplace_back("parallel.engine=fsdp2");
-    settings.push_back(fmt::format("precision={}", name_of(job_.precision)));
-    add(settings, price, rank, states());
-    settings.emplace_back("fsdp2.cpu_offload=true");
-    add(std::move(settings), fmt::format("{}, {}", price, kOffloadPrice), rank, states() * 2).is_last_resort =
-        true;
+  void within_ddp() {
+    if (!job_.ddp.gradient_as_bucket_view)
+      add({"ddp.gradient_as_bucket_view=true"}, "nothing", Price::kNothing,
+          of({Category::kGradient, Category::kCommunicationBucket}) / 2);
+    std::vector<std::string> settings = ddp_resets();
+    append(settings, to_fsdp2());
+    add(std::move(settings), "gathering the parameters of each block", Price::kSlower, states());
   }
 
   void within_fsdp2() {
     if (job_.mesh.replicate > 1)
-      add({"fsdp2.replicate=1"}, "shards over all ranks, across nodes", Price::kSlower, states());
+      add({"fsdp2.replicate=1"}, "sharding over all ranks, across nodes", Price::kSlower, states());
+    if (facts_.even_replicas && !fits())
+      add({fmt::format("fsdp2.replicate={}", *facts_.even_replicas)}, "summing gradients over the copies too",
+          Price::kSlower, of({Category::kGatherBuffer, Category::kReduceBuffer}) / 2);
     if (!job_.fsdp2.reshard_after_forward)
-      add({"fsdp2.reshard_after_forward=true"}, "gathers each block's parameters twice", Price::kSlower,
+      add({"fsdp2.reshard_after_forward=true"}, "gathering each block's parameters twice", Price::kSlower,
           of({Category::kUnshardedParameter}));
     if (!job_.fsdp2.cpu_offload)
       add({"fsdp2.cpu_offload=true"}, std::string(kOffloadPrice), Price::kSlower, states());
+    else if (e_.verdict.host != Fit::kFits)
+      for_the_host();
+  }
+
+  void for_the_host() {
+    add({"fsdp2.cpu_offload=false"}, "nothing, it is faster too", Price::kNothing, states());
+    if (job_.fsdp2.pin_memory)
+      add({"fsdp2.pin_memory=false"}, "copies that wait for each other", Price::kSlower, states());
   }
 
   // DDP's own settings mean nothing to another engine.
@@ -130,15 +182,15 @@ class Checklist {
                  : job_.attention == AttentionImplementation::kSdpa && !facts_.has_flash_attention;
     if (misses_flash && has_attention(e_.family, AttentionImplementation::kFlashAttention2) &&
         is_half(job_.matmul_dtype()))
-      add({"attention.implementation=flash_attention_2"}, "needs the flash-attn package", Price::kOtherKernel,
+      add({"attention.implementation=flash_attention_2"}, "the flash-attn package", Price::kOtherKernel,
           of_batch());
   }
 
   void logits() {
     if (job_.loss.kind != LossKind::kFullLogits || e_.task != Task::kCausalLm) return;
-    add({"loss.path=chunked"}, "the head runs once more, in pieces", Price::kSomeCompute,
+    add({"loss.path=chunked"}, "another run of the head, in pieces", Price::kSomeCompute,
         of({Category::kLogits}));
-    add({"loss.path=fused-linear"}, "needs Liger's kernel", Price::kOtherKernel, of({Category::kLogits}));
+    add({"loss.path=fused-linear"}, "Liger's kernel", Price::kOtherKernel, of({Category::kLogits}));
   }
 
   void optimizer() {
@@ -146,7 +198,7 @@ class Checklist {
     const Bytes states = of({Category::kOptimizerState});
     if (job_.optimizer.implementation == OptimizerImplementation::kForeach)
       add({"optimizer.name=adamw-fused"}, "nothing, it is faster too", Price::kNothing, states / 2);
-    add({"optimizer.name=adam8bit"}, "states in 8 bits", Price::kOtherTraining, states * 3 / 4);
+    add({"optimizer.name=adam8bit"}, "8-bit optimizer states", Price::kOtherOptimizer, states * 3 / 4);
   }
 
   void allocator() {
@@ -157,11 +209,24 @@ class Checklist {
   }
 
   const Estimate& e_;
-  const ProgramFacts& facts_;
+  const JobFacts& facts_;
   const ResolvedJob& job_;
   const MemoryUse& peak_;
   std::vector<Candidate> candidates_;
 };
+
+constexpr int64_t kWorthAChange = 50;  // one part in so many
+
+// Shards are halved while a rank holds no more for it: what is padding now.
+std::optional<int64_t> even_replicas(const Architecture& architecture, const ResolvedJob& job) {
+  if (job.engine != DataParallelEngine::kFsdp2) return std::nullopt;
+  const int64_t now = job.mesh.shard, held = held_elements(architecture, now);
+  int64_t shards = now;
+  while (shards % 2 == 0 && shards > 2 &&
+         held_elements(architecture, shards / 2) * kWorthAChange <= held * (kWorthAChange + 1))
+    shards /= 2;
+  return shards == now ? std::nullopt : std::optional(job.mesh.data / shards);
+}
 
 }  // namespace
 
@@ -174,37 +239,50 @@ bool have_common_field(const Candidate& a, const Candidate& b) {
   });
 }
 
-std::string joined_prices(const std::vector<std::string>& prices) {
+namespace {
+
+std::string joined_prices(const std::vector<const Candidate*>& parts) {
   std::vector<std::string> paid;
-  for (const std::string& price : prices)
-    if (!price.starts_with("nothing") && std::ranges::find(paid, price) == paid.end()) paid.push_back(price);
+  for (const Candidate* part : parts)
+    if (!part->price.starts_with("nothing") && std::ranges::find(paid, part->price) == paid.end())
+      paid.push_back(part->price);
   return paid.empty() ? "nothing" : fmt::format("{}", fmt::join(paid, "; "));
 }
 
-// Of two values for one field the first stays: logits in pieces before another kernel for them.
-std::optional<Candidate> combination_of(const std::vector<Candidate>& candidates) {
-  Candidate all{.rank = Price::kTogether, .is_combination = true};
-  std::vector<std::string> prices;
-  for (const Candidate& c : candidates) {
-    if (c.rank >= Price::kTogether || c.is_last_resort) continue;
-    if (c.settings[0] == "recompute.mode=selective") continue;  // full goes further
-    if (have_common_field(c, all)) continue;
-    all.settings.insert(all.settings.end(), c.settings.begin(), c.settings.end());
-    all.aim += c.aim;
-    prices.push_back(c.price);
+}  // namespace
+
+Candidate merged(const std::vector<const Candidate*>& parts) {
+  if (parts.size() == 1) return *parts[0];
+  Candidate all{.price = joined_prices(parts), .is_combination = true};
+  for (const Candidate* part : parts) {
+    all.settings.insert(all.settings.end(), part->settings.begin(), part->settings.end());
+    all.rank = std::max(all.rank, part->rank);
+    all.aim += part->aim;
   }
-  all.price = joined_prices(prices);
-  return prices.size() > 1 ? std::optional(std::move(all)) : std::nullopt;
+  return all;
 }
 
-ProgramFacts facts_of(const Program& program) {
+std::vector<size_t> combinable(const std::vector<Candidate>& candidates) {
+  std::vector<size_t> parts;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& c = candidates[i];
+    if (c.rank >= Price::kSlower || c.role != Role::kRow) continue;
+    if (c.settings[0] == "recompute.mode=selective") continue;  // full goes further
+    const auto clashes = [&](size_t part) { return have_common_field(candidates[part], c); };
+    if (std::ranges::none_of(parts, clashes)) parts.push_back(i);
+  }
+  return parts.size() > 1 ? parts : std::vector<size_t>();
+}
+
+JobFacts facts_of(const Program& program, const Architecture& architecture, const ResolvedJob& job) {
   const auto is_unfused = [](const Op& op) {
     return op.kind == OpKind::kSafeSoftmax || op.kind == OpKind::kEfficientAttention;
   };
-  return {.has_flash_attention = std::ranges::none_of(program.ops, is_unfused)};
+  return {.has_flash_attention = std::ranges::none_of(program.ops, is_unfused),
+          .even_replicas = even_replicas(architecture, job)};
 }
 
-std::vector<Candidate> candidates_for(const Estimate& estimate, const ProgramFacts& facts) {
+std::vector<Candidate> candidates_for(const Estimate& estimate, const JobFacts& facts) {
   return Checklist(estimate, facts).list();
 }
 

@@ -189,7 +189,9 @@ Result<EstimateRun> run_estimate(const EstimateRequest& request) {
   Estimate& e = run.estimate;
   PLIMSOLL_TRY(played, play_both(prepared, run.program, request.gpu, true));
   e.reserved_without_limit = reserved_peak(played.without_limit());
-  e.verdict = verdict_of(prepared, run.program, played, demand_of(prepared, run.program, played));
+  const Demand demand = demand_of(prepared, run.program, played);
+  e.host_peak = demand.host;
+  e.verdict = verdict_of(prepared, run.program, played, demand);
   if (!played.limited.oom) run.available = prepared.machine.available;
   run.timeline = std::move(played.shown());
   run.shown = shown_categories(run.program, run.timeline);
@@ -203,8 +205,11 @@ Result<QuickAnswer> quick_estimate(const EstimateRequest& request, const Program
   PLIMSOLL_TRY(played, play_both(prepared, program, request.gpu, false));
   const Demand demand = demand_of(prepared, program, played);
   const Verdict verdict = verdict_of(prepared, program, played, demand);
-  return QuickAnswer{
-      .device_peak = demand.device, .wanted = demand.wanted, .gpu = verdict.gpu, .host = verdict.host};
+  return QuickAnswer{.device_peak = demand.device,
+                     .wanted = demand.wanted,
+                     .host_peak = demand.host,
+                     .gpu = verdict.gpu,
+                     .host = verdict.host};
 }
 
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request) {

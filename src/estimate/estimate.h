@@ -65,7 +65,10 @@ struct Verdict {
   std::vector<std::string> reasons;
   std::optional<FailedRequest> failed;
   int64_t alloc_retries = 0;  // times the allocator had to give back cached segments to go on
-  Bytes to_fit;               // of a job at risk: what it would have to take less on the GPU
+  Bytes to_fit;               // of a job at risk on the GPU: what it would have to take less there
+  Bytes host_to_fit;  // of one that doesn't fit on the host: what each rank would have to take less there
+
+  Fit worst() const { return std::max(gpu, host); }
 };
 
 struct Estimate {
@@ -81,6 +84,7 @@ struct Estimate {
   std::vector<PhaseEstimate>
       phases;  // those the job has, in order; as if the device had no limit when memory runs out
   Bytes reserved_without_limit;  // what the allocator would take of a larger device
+  Bytes host_peak;               // of one rank's process, highest over all phases
   Verdict verdict;
   std::vector<std::string> notes;
 
@@ -114,6 +118,7 @@ Result<EstimateRun> run_estimate(const EstimateRequest& request);
 struct QuickAnswer {
   Bytes device_peak;  // Estimate::device_peak()
   Bytes wanted;       // Estimate::wanted()
+  Bytes host_peak;    // Estimate::host_peak
   Fit gpu = Fit::kFits, host = Fit::kFits;
 };
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request);

@@ -5,18 +5,23 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
+#include <map>
 
 #include "base/in_threads.h"
 #include "estimate/candidates.h"
 #include "estimate/cure.h"
+#include "estimate/needed_parts.h"
 #include "strategy/job_file.h"
 
 namespace plimsoll {
 namespace {
 
-// How many statements of changed programs the table may cost: all rows of a model of 32 layers.
-constexpr size_t kStatementBudget = 140'000;
+// How many statements of changed programs an answer may cost. Of a job that fits the table: all rows of a
+// model of 32 layers. Of another, which is worth waiting up to a second for, the table and the search for a
+// cure.
+constexpr size_t kStatementsOfTable = 140'000;
+constexpr size_t kStatementsOfTableUnfit = 1'000'000;
+constexpr size_t kStatementsOfCure = 3'500'000;
 constexpr size_t kFewest = 2;
 
 std::string text_of(const std::vector<std::string>& settings) {
@@ -35,85 +40,28 @@ std::string reason_of(const Candidate& candidate, const Error& error) {
                                                                         : fmt::format("{}: {}", key, why);
 }
 
-class Finder {
+// Estimates of changed jobs, and how many statements they have cost.
+class ChangedJobs {
  public:
-  Finder(const EstimateRequest& request, const EstimateRun& run, const ImprovementOptions& options)
-      : request_(request), run_(run), options_(options) {}
-
-  Improvements find() {
-    candidates_ = candidates_for(run_.estimate, facts_of(run_.program));
-    drop_unsupported();
-    set_last_resorts_aside();
-    if (auto combination = combination_of(candidates_)) candidates_.push_back(std::move(*combination));
-    if (!options_.tries_all) drop_costly();
-    std::vector<std::optional<Result<QuickAnswer>>> answers(candidates_.size());
-    in_threads(options_.threads, candidates_.size(),
-               [&](size_t i) { answers[i] = answer_for(candidates_[i]); });
-    for (size_t i = 0; i < candidates_.size(); ++i) take(candidates_[i], *answers[i]);
-    if (run_.estimate.verdict.gpu != Fit::kFits) found_.cure = cure();
-    return std::move(found_);
-  }
-
- private:
-  Result<Job> changed_job(const std::vector<std::string>& settings) const {
-    Job changed = request_.job;
-    for (const std::string& setting : settings) PLIMSOLL_CHECK(apply_setting(changed, setting));
-    return changed;
-  }
-
-  Result<QuickAnswer> answer_for(const Candidate& candidate) const {
-    PLIMSOLL_TRY(job, changed_job(candidate.settings));
-    const EstimateRequest changed{
-        .architecture = request_.architecture, .job = job, .gpu = request_.gpu, .node = request_.node};
-    return candidate.has_same_program ? quick_estimate(changed, run_.program) : quick_estimate(changed);
-  }
+  ChangedJobs(const EstimateRequest& request, const EstimateRun& run, unsigned threads)
+      : request_(request), run_(run), threads_(threads) {}
 
   Result<void> check(const Candidate& candidate) const {
-    PLIMSOLL_TRY(job, changed_job(candidate.settings));
-    return check_estimable(
-        {.architecture = request_.architecture, .job = job, .gpu = request_.gpu, .node = request_.node});
+    PLIMSOLL_TRY(job, changed_job(candidate));
+    return check_estimable(request_for(job));
   }
 
-  void drop_unsupported() {
-    std::erase_if(candidates_, [&](const Candidate& candidate) {
-      const Result<void> checked = check(candidate);
-      if (!checked && !candidate.is_last_resort) refuse(candidate, checked.error());
-      return !checked;
-    });
+  std::vector<Result<QuickAnswer>> answers_for(const std::vector<Candidate>& candidates) {
+    for (const Candidate& c : candidates) statements_ += cost_of(c);
+    std::vector<std::optional<Result<QuickAnswer>>> answers(candidates.size());
+    in_threads(threads_, candidates.size(), [&](size_t i) { answers[i] = answer_for(candidates[i]); });
+    std::vector<Result<QuickAnswer>> all;
+    for (auto& answer : answers) all.push_back(std::move(*answer));
+    return all;
   }
 
-  void set_last_resorts_aside() {
-    for (const Candidate& candidate : candidates_)
-      if (candidate.is_last_resort) tried_.push_back({.candidate = candidate});
-    std::erase_if(candidates_, &Candidate::is_last_resort);
-  }
-
-  // Keeps those that work on the most bytes, in the order of the checklist.
-  void drop_costly() {
-    const size_t affordable =
-        std::max(kFewest, kStatementBudget / std::max<size_t>(1, run_.program.statements.size()));
-    std::vector<size_t> order;
-    for (size_t i = 0; i < candidates_.size(); ++i)
-      if (!candidates_[i].has_same_program) order.push_back(i);
-    if (order.size() <= affordable) return;
-    std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return candidates_[i].aim; });
-    const std::set<size_t> dropped(order.begin() + static_cast<std::ptrdiff_t>(affordable), order.end());
-    std::vector<Candidate> kept;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      if (!dropped.contains(i)) {
-        kept.push_back(std::move(candidates_[i]));
-        continue;
-      }
-      if (!candidates_[i].is_combination) found_.untried.push_back(text_of(candidates_[i].settings));
-      tried_.push_back({.candidate = std::move(candidates_[i])});
-    }
-    candidates_ = std::move(kept);
-  }
-
-  void refuse(const Candidate& candidate, const Error& error) {
-    found_.unsupported.push_back(
-        fmt::format("{} ({})", text_of(candidate.settings), reason_of(candidate, error)));
-  }
+  size_t cost_of(const Candidate& c) const { return c.has_same_program ? 0 : run_.program.statements.size(); }
+  size_t statements() const { return statements_; }
 
   Change change_of(const Candidate& candidate, const QuickAnswer& answer) const {
     return {.settings = candidate.settings,
@@ -121,42 +69,186 @@ class Finder {
             .device_peak = answer.device_peak,
             .wanted = answer.wanted,
             .saved = run_.estimate.wanted() - answer.wanted,
+            .host_peak = answer.host_peak,
+            .host_saved = run_.estimate.host_peak - answer.host_peak,
             .gpu = answer.gpu,
             .host = answer.host,
             .is_combination = candidate.is_combination};
   }
 
-  void take(const Candidate& candidate, const Result<QuickAnswer>& answer) {
-    if (!answer) return refuse(candidate, answer.error());
-    Change change = change_of(candidate, *answer);
-    if (change.saved >= kLeastSaving)
-      found_.changes.push_back(change);
-    else
-      found_.without_effect.push_back(text_of(candidate.settings));
-    tried_.push_back({.candidate = candidate, .change = std::move(change)});
+ private:
+  Result<Job> changed_job(const Candidate& candidate) const {
+    Job changed = request_.job;
+    for (const std::string& setting : candidate.settings) PLIMSOLL_CHECK(apply_setting(changed, setting));
+    return changed;
   }
 
-  std::vector<std::optional<Change>> changes_of(const std::vector<Candidate>& candidates) const {
-    std::vector<std::optional<Change>> changes(candidates.size());
-    in_threads(options_.threads, candidates.size(), [&](size_t i) {
-      if (const Result<QuickAnswer> answer = answer_for(candidates[i]))
-        changes[i] = change_of(candidates[i], *answer);
-    });
-    return changes;
+  EstimateRequest request_for(const Job& job) const {
+    return {.architecture = request_.architecture, .job = job, .gpu = request_.gpu, .node = request_.node};
   }
 
-  std::optional<Change> cure() const {
-    return find_cure({.now = run_.estimate.verdict,
-                      .tried = tried_,
-                      .is_possible = [&](const Candidate& c) { return check(c).has_value(); },
-                      .estimate = [&](const auto& candidates) { return changes_of(candidates); }});
+  Result<QuickAnswer> answer_for(const Candidate& candidate) const {
+    PLIMSOLL_TRY(job, changed_job(candidate));
+    const EstimateRequest changed = request_for(job);
+    return candidate.has_same_program ? quick_estimate(changed, run_.program) : quick_estimate(changed);
   }
 
   const EstimateRequest& request_;
   const EstimateRun& run_;
-  const ImprovementOptions& options_;
+  unsigned threads_;
+  size_t statements_ = 0;
+};
+
+class Finder {
+ public:
+  Finder(const EstimateRequest& request, const EstimateRun& run, const ImprovementOptions& options)
+      : run_(run), tries_all_(options.tries_all), jobs_(request, run, options.threads) {
+    const Estimate& e = run.estimate;
+    fits_ = std::max(e.verdict.gpu, e.verdict.host) == Fit::kFits;
+    candidates_ = candidates_for(e, facts_of(run.program, request.architecture, e.job));
+  }
+
+  Improvements find() {
+    drop_unsupported();
+    changes_.resize(candidates_.size());
+    const PartIndices parts = combinable(candidates_), rows = affordable_rows(!parts.empty());
+    std::vector<Candidate> asked;
+    for (const size_t row : rows) asked.push_back(candidates_[row]);
+    if (!parts.empty()) asked.push_back(together(parts));
+    const std::vector<Result<QuickAnswer>> answers = jobs_.answers_for(asked);
+    for (size_t i = 0; i < rows.size(); ++i) take(rows[i], answers[i]);
+    if (!parts.empty() && answers.back()) take_several(parts, *answers.back());
+    if (!fits_) found_.cure = cure();
+    return std::move(found_);
+  }
+
+ private:
+  void drop_unsupported() {
+    std::erase_if(candidates_, [&](const Candidate& candidate) {
+      if (candidate.role == Role::kAddition) return false;
+      const Result<void> checked = jobs_.check(candidate);
+      if (!checked && candidate.role == Role::kRow) refuse(candidate, checked.error());
+      return !checked;
+    });
+  }
+
+  // Those that work on the most bytes, in the order of the checklist.
+  PartIndices affordable_rows(bool has_several) {
+    PartIndices rows;
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (candidates_[i].role == Role::kRow) rows.push_back(i);
+    if (tries_all_) return rows;
+    PartIndices order = rows;
+    std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return candidates_[i].aim; });
+    const size_t budget = fits_ ? kStatementsOfTable : kStatementsOfTableUnfit;
+    const size_t one = std::max<size_t>(1, run_.program.statements.size());
+    size_t left = std::max(kFewest, budget / one) - (has_several ? 1 : 0);
+    for (const size_t i : order) {
+      if (candidates_[i].has_same_program) continue;
+      if (left > 0)
+        --left;
+      else
+        std::erase(rows, i);
+    }
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (candidates_[i].role == Role::kRow && std::ranges::find(rows, i) == rows.end())
+        found_.untried.push_back(text_of(candidates_[i].settings));
+    return rows;
+  }
+
+  void refuse(const Candidate& candidate, const Error& error) {
+    found_.unsupported.push_back(
+        fmt::format("{} ({})", text_of(candidate.settings), reason_of(candidate, error)));
+  }
+
+  // On the host a saving counts only where memory is short there.
+  bool has_effect(const Change& change) const {
+    const bool is_host_short = run_.estimate.verdict.host != Fit::kFits;
+    return change.saved >= kLeastSaving || (is_host_short && change.host_saved >= kLeastSaving);
+  }
+
+  void take(size_t row, const Result<QuickAnswer>& answer) {
+    if (!answer) return refuse(candidates_[row], answer.error());
+    Change change = jobs_.change_of(candidates_[row], *answer);
+    if (has_effect(change))
+      found_.changes.push_back(change);
+    else
+      found_.without_effect.push_back(text_of(change.settings));
+    changes_[row] = std::move(change);
+  }
+
+  // ---- several at once ----
+
+  Candidate together(const PartIndices& parts) const {
+    std::vector<const Candidate*> all;
+    for (const size_t part : parts) all.push_back(&candidates_[part]);
+    return merged(all);
+  }
+
+  // Parts that may not help: all of them where there is time, or where one of them does more alone.
+  PartIndices suspects_among(const PartIndices& parts, Bytes wanted) const {
+    const bool is_any_better = std::ranges::any_of(parts, [&](size_t part) {
+      return changes_[part] && changes_[part]->wanted + kLeastSaving <= wanted;
+    });
+    if (!fits_ || tries_all_ || is_any_better) return parts;
+    PartIndices suspects;
+    for (const size_t part : parts)
+      if (changes_[part] && changes_[part]->saved < kLeastSaving) suspects.push_back(part);
+    return suspects;
+  }
+
+  void take_several(const PartIndices& parts, const QuickAnswer& answer) {
+    std::map<PartIndices, Change> known{{parts, jobs_.change_of(together(parts), answer)}};
+    Bytes best = answer.wanted;
+    const auto are_no_worse = [&](const std::vector<PartIndices>& lists) {
+      std::vector<Candidate> asked;
+      for (const PartIndices& list : lists) asked.push_back(together(list));
+      const std::vector<Result<QuickAnswer>> answers = jobs_.answers_for(asked);
+      std::vector<bool> does;
+      for (const auto& a : answers) does.push_back(a && a->wanted < best + kLeastSaving);
+      for (size_t i = 0; i < lists.size(); ++i) {
+        if (!does[i]) continue;
+        best = std::min(best, answers[i]->wanted);
+        known.insert_or_assign(lists[i], jobs_.change_of(asked[i], *answers[i]));
+      }
+      return does;
+    };
+    const PartIndices needed = needed_parts(parts, suspects_among(parts, answer.wanted), are_no_worse);
+    if (needed.size() > 1 && has_effect(known.at(needed))) found_.changes.push_back(known.at(needed));
+  }
+
+  // ---- the cure ----
+
+  std::vector<std::optional<Change>> changes_of(const std::vector<Candidate>& asked) {
+    std::vector<std::optional<Change>> changes(asked.size());
+    size_t cost = jobs_.statements();
+    for (const Candidate& c : asked) cost += jobs_.cost_of(c);
+    if (cost > kStatementsOfCure && !tries_all_) {
+      found_.is_search_cut = true;
+      return changes;
+    }
+    const std::vector<Result<QuickAnswer>> answers = jobs_.answers_for(asked);
+    for (size_t i = 0; i < asked.size(); ++i)
+      if (answers[i]) changes[i] = jobs_.change_of(asked[i], *answers[i]);
+    return changes;
+  }
+
+  std::optional<Change> cure() {
+    std::vector<Tried> tried;
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      tried.push_back({.candidate = candidates_[i], .change = changes_[i]});
+    return find_cure({.now = run_.estimate.verdict,
+                      .device_limit = run_.estimate.device_limit(),
+                      .tried = std::move(tried),
+                      .is_possible = [&](const Candidate& c) { return jobs_.check(c).has_value(); },
+                      .estimate = [&](const auto& asked) { return changes_of(asked); }});
+  }
+
+  const EstimateRun& run_;
+  bool tries_all_, fits_ = true;
+  ChangedJobs jobs_;
   std::vector<Candidate> candidates_;
-  std::vector<Tried> tried_;
+  std::vector<std::optional<Change>> changes_;  // of the candidates that were estimated
   Improvements found_;
 };
 

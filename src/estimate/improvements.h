@@ -24,6 +24,7 @@ struct Change {
   Bytes device_peak;                  // Estimate::device_peak() of the changed job
   Bytes wanted;                       // Estimate::wanted(): on a device without limit
   Bytes saved;                        // of what the job wants
+  Bytes host_peak, host_saved;        // of one rank's process
   Fit gpu = Fit::kFits, host = Fit::kFits;
   bool is_combination = false;  // of other changes
 
@@ -36,9 +37,10 @@ struct Improvements {
   std::vector<std::string> without_effect;  // tried, saves nothing worth a line
   std::vector<std::string> unsupported;     // "loss.path=chunked (why)"
   std::vector<std::string> untried;  // the program is too large to try all: ImprovementOptions::tries_all
-  // Of a job that doesn't fit: the cheapest change, or several, that does; where there is none, of a job that
-  // runs out of memory one that is at risk.
+  // Of a job that doesn't fit: the cheapest change, or several, that does (find_cure() says what is cheap);
+  // where there is none, of a job that runs out of memory one that is at risk.
   std::optional<Change> cure;
+  bool is_search_cut = false;  // for the cure: the program is too large, a cheaper one may have been missed
 };
 
 struct ImprovementOptions {

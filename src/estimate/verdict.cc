@@ -59,21 +59,20 @@ void judge_risks(const Machine& machine, const Demand& demand, Verdict& verdict)
   verdict.to_fit = std::max(Bytes{0}, demand.wanted - (machine.usable - margin));
 }
 
-constexpr double kHostMargin = 0.9;  // the operating system and the page cache want some
+constexpr int64_t kHostTenths = 9;  // the operating system and the page cache want the last one
 
 void judge_host(const Machine& machine, const Demand& demand, Verdict& verdict) {
+  const Bytes good = machine.host_of_rank / 10 * kHostTenths;
+  if (demand.host <= good) return;
   const std::string text =
       fmt::format("{} of host memory for each of {} ranks, of {} that the node has", to_gib_text(demand.host),
                   machine.ranks_per_node, to_gib_text(machine.host_of_node));
-  if (demand.host > machine.host_of_rank) {
-    verdict.host = Fit::kOutOfMemory;
-    verdict.reasons.push_back("host out of memory: " + text);
-  } else if (static_cast<double>(demand.host.value) >
-             kHostMargin * static_cast<double>(machine.host_of_rank.value)) {
-    verdict.host = Fit::kAtRisk;
-    verdict.reasons.push_back(fmt::format("host at risk: {}; {:.0f} % of it are left to the system", text,
-                                          100 * (1 - kHostMargin)));
-  }
+  const bool is_oom = demand.host > machine.host_of_rank;
+  verdict.host = is_oom ? Fit::kOutOfMemory : Fit::kAtRisk;
+  verdict.host_to_fit = demand.host - good;
+  verdict.reasons.push_back(is_oom ? "host out of memory: " + text
+                                   : fmt::format("host at risk: {}; {} % of it are left to the system", text,
+                                                 100 - 10 * kHostTenths));
 }
 
 }  // namespace

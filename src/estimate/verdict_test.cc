@@ -98,9 +98,11 @@ TEST(Verdict, TheHostIsJudgedApart) {
   Demand demand = kUsual;
   demand.host = kGiB * 181;  // above nine tenths
   EXPECT_EQ(judge(kMachine, demand, {}).host, Fit::kAtRisk);
+  EXPECT_EQ(judge(kMachine, demand, {}).host_to_fit, kGiB);
   EXPECT_EQ(judge(kMachine, demand, {}).gpu, Fit::kFits);
   demand.host = kGiB * 201;
   EXPECT_EQ(judge(kMachine, demand, {}).host, Fit::kOutOfMemory);
+  EXPECT_EQ(judge(kMachine, demand, {}).worst(), Fit::kOutOfMemory);
 }
 
 }  // namespace

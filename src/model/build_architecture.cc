@@ -149,6 +149,21 @@ std::optional<DType> read_dtype(ConfigReader& config) {
   return dtype && (is_half(*dtype) || dtype == DType::kFloat32) ? dtype : std::nullopt;
 }
 
+// In which from_pretrained() loads it: a multimodal configuration's own dtype goes before its language
+// part's. Where none is named, that of the checkpoint's first floating weight is taken, which isn't quantized
+// in checkpoints whose other weights are: bf16. Source: _get_dtype in transformers/modeling_utils.py and
+// update_dtype of its quantizers, 5.24.
+std::optional<DType> published_dtype(ConfigReader& config, const ConfigValue::Object& whole,
+                                     const ConfigValue::Object& part) {
+  std::optional<DType> dtype = read_dtype(config);
+  ConfigReader outer(whole, {});
+  if (&whole != &part)
+    if (const auto of_whole = read_dtype(outer)) dtype = of_whole;
+  if (!dtype && (config.has("quantization_config") || outer.has("quantization_config")))
+    return DType::kBFloat16;
+  return dtype;
+}
+
 // Source: _backward_compatibility_gradient_checkpointing in transformers/modeling_utils.py.
 void note_checkpointing(ConfigReader& config, Architecture& a) {
   if (config.flag("gradient_checkpointing", false))
@@ -250,7 +265,7 @@ Result<Architecture> build_architecture(const ConfigValue::Object& config, const
   choice.family->read(reader, a);
   a.use_cache = reader.flag("use_cache", true);
   refuse_kept_tensors(reader);
-  a.published_dtype = read_dtype(reader);
+  a.published_dtype = published_dtype(reader, config, *choice.object);
   note_checkpointing(reader, a);
   for (std::string_view key : kEpsilonKeys) reader.positive(std::string(key).c_str());
   if (const auto problem = reader.problem(choice.family->name)) return fail(*problem);

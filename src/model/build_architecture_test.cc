@@ -91,6 +91,32 @@ TEST(BuildArchitecture, TheDtypeIsWhatTheConfigurationNames) {
   EXPECT_EQ(dtype_with("torch_dtype", "auto"), std::nullopt);
 }
 
+TEST(BuildArchitecture, TheDtypeOfAMultimodalConfigurationIsItsOwn) {
+  const auto dtype_of = [](std::optional<std::string> whole, std::optional<std::string> part) {
+    ConfigValue::Object text = small_llama();
+    text.push_back({.key = "head_dim", .value = {int64_t{16}}});
+    if (part) text.push_back({.key = "torch_dtype", .value = {*part}});
+    ConfigValue::Object config{{.key = "model_type", .value = {std::string("qwen3_vl")}},
+                               {.key = "text_config", .value = {text}}};
+    if (whole) config.push_back({.key = "torch_dtype", .value = {*whole}});
+    const auto a = build_architecture(config, {});
+    EXPECT_TRUE(a) << a.error().to_text();
+    return a->published_dtype;
+  };
+  EXPECT_EQ(dtype_of("float16", "float32"), DType::kFloat16);
+  EXPECT_EQ(dtype_of("bfloat16", {}), DType::kBFloat16);
+  EXPECT_EQ(dtype_of({}, "bfloat16"), DType::kBFloat16);
+  EXPECT_EQ(dtype_of({}, {}), std::nullopt);
+}
+
+TEST(BuildArchitecture, WhatIsNotQuantizedIsBFloat16) {
+  ConfigValue::Object config = small_llama();
+  config.push_back({.key = "quantization_config", .value = {ConfigValue::Object{}}});
+  EXPECT_EQ(build_architecture(config, {})->published_dtype, DType::kBFloat16);
+  config.push_back({.key = "dtype", .value = {std::string("float16")}});
+  EXPECT_EQ(build_architecture(config, {})->published_dtype, DType::kFloat16);
+}
+
 TEST(BuildArchitecture, RotaryPositionsTurnPairs) {
   const auto error_with = [](double part) {
     ConfigValue::Object config = small_llama();  // heads of 16

@@ -250,7 +250,7 @@ std::optional<Error> ConfigReader::problem(std::string_view family) const {
   std::vector<std::string> quoted;
   for (const std::string& key : missing_) quoted.push_back(fmt::format("\"{}{}\"", prefix_, key));
   return Error{
-      .position = {.file = file_, .key = prefix_ + missing_.front()},
+      .position = {.file = file_},
       .message = fmt::format("missing key{} {}", quoted.size() > 1 ? "s" : "", fmt::join(quoted, ", ")),
       .expected = fmt::format("the sizes of the model's tensors, in the form that Hugging Face "
                               "Transformers gives a \"{}\" configuration",

@@ -43,6 +43,7 @@ Json verdict_json(const Estimate& e) {
   verdict["host"] = name_of(e.verdict.host);
   verdict["reasons"] = e.verdict.reasons;
   verdict["to_fit_bytes"] = e.verdict.to_fit.value;
+  verdict["host_to_fit_bytes"] = e.verdict.host_to_fit.value;
   if (const auto& failed = e.verdict.failed) {
     verdict["failed"] = {{"phase", name_of(failed->phase)},
                          {"op", failed->op},
@@ -93,6 +94,7 @@ Json change_json(const Change& change) {
           {"saved_bytes", change.saved.value},
           {"device_bytes", change.device_peak.value},
           {"unlimited_device_bytes", change.wanted.value},
+          {"host_bytes", change.host_peak.value},
           {"gpu", name_of(change.gpu)},
           {"host", name_of(change.host)},
           {"fits", change.worst() == Fit::kFits}};
@@ -107,6 +109,7 @@ Json improvements_json(const Estimate& e, const Improvements& found) {
   json["unsupported"] = found.unsupported;
   json["without_effect"] = found.without_effect;
   json["untried"] = found.untried;
+  json["is_cure_search_cut"] = found.is_search_cut;
   return json;
 }
 

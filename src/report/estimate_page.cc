@@ -19,12 +19,21 @@ std::string number(Bytes bytes) {
   return fmt::format("{:.2f}", gib);
 }
 
+std::string to_fit_text(const Verdict& verdict) {
+  std::vector<std::string> less;
+  if (verdict.to_fit.value > 0)
+    less.push_back(fmt::format("{} less on each GPU", to_gib_text(verdict.to_fit)));
+  if (verdict.host_to_fit.value > 0)
+    less.push_back(fmt::format("{} less on the host for each rank", to_gib_text(verdict.host_to_fit)));
+  // How much less a job that runs out of memory has to take isn't known: it depends on what is changed.
+  if (less.empty() || verdict.gpu == Fit::kOutOfMemory) return {};
+  return wrapped(fmt::format("to fit, it has to take {}", fmt::join(less, " and ")));
+}
+
 std::string verdict_text(const Estimate& e) {
   std::string text = verdict_line(e);
   for (const std::string& reason : e.verdict.reasons) text += wrapped(reason);
-  if (e.verdict.to_fit.value > 0)
-    text += wrapped(fmt::format("to fit, it has to take {} less", to_gib_text(e.verdict.to_fit)));
-  return text;
+  return text + to_fit_text(e.verdict);
 }
 
 std::string peak_text(const Estimate& e) {

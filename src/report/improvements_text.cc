@@ -31,33 +31,58 @@ bool is_limited(const Estimate& e, const Improvements& found) {
          std::ranges::any_of(found.changes, [](const Change& c) { return c.wanted != c.device_peak; });
 }
 
+bool is_host_short(const Estimate& e, const Improvements& found) {
+  const auto is_short = [](Fit host) { return host != Fit::kFits; };
+  return is_short(e.verdict.host) || std::ranges::any_of(found.changes, is_short, &Change::host);
+}
+
 std::string table_text(const Estimate& e, const Improvements& found) {
-  TextTable table({"", "saves", "peak", "then", "costs"},
-                  {Align::kLeft, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
-  table.add({"(as it is)", "", gib(e.wanted()), verdict_words(e.verdict.gpu, e.verdict.host)});
+  const bool has_host = is_host_short(e, found);
+  const auto row = [&](std::vector<std::string> cells, Bytes host) {
+    if (has_host) cells.insert(cells.begin() + 3, gib(host));
+    return cells;
+  };
+  std::vector<std::string> header{"", "saves", "peak", "then", "costs"};
+  std::vector<Align> alignment{Align::kLeft, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft};
+  if (has_host) header.insert(header.begin() + 3, "host");
+  if (has_host) alignment.insert(alignment.begin() + 3, Align::kRight);
+  TextTable table(std::move(header), std::move(alignment));
+  table.add(
+      row({"(as it is)", "", gib(e.wanted()), verdict_words(e.verdict.gpu, e.verdict.host)}, e.host_peak));
   for (const Change& change : found.changes)
-    table.add({change.is_combination ? "several, see below" : change.to_text(), gib(change.saved),
-               gib(change.wanted), verdict_words(change.gpu, change.host),
-               change.is_combination ? "what they cost apart" : change.price});
+    table.add(row({change.is_combination ? "several, see below" : change.to_text(), gib(change.saved),
+                   gib(change.wanted), verdict_words(change.gpu, change.host),
+                   change.is_combination ? "what they cost apart" : change.price},
+                  change.host_peak));
   return table.to_text(2);
+}
+
+std::string no_cure_text(const Estimate& e, const Improvements& found) {
+  const std::string_view cures = e.verdict.worst() == Fit::kAtRisk ? "makes it fit" : "cures it";
+  if (found.is_search_cut || !found.untried.empty())
+    return fmt::format("no change was found that {}, of those tried; --all-changes tries more", cures);
+  return fmt::format("no change of the checklist {}, alone or with others, more GPUs included", cures);
 }
 
 }  // namespace
 
 std::string cure_text(const Estimate& e, const Improvements& found) {
-  if (e.verdict.gpu == Fit::kFits) return {};
-  if (!found.cure)
-    return e.verdict.gpu == Fit::kAtRisk ? "  no change of the checklist makes it fit, alone or with others\n"
-                                         : "  no change of the checklist cures it, alone or with others, "
-                                           "sharding and offload included\n";
+  if (e.verdict.worst() == Fit::kFits) return {};
+  if (!found.cure) return wrapped(no_cure_text(e, found));
   const Change& cure = *found.cure;
-  return wrapped(fmt::format("cheapest way {}: {}; costs {}; then {}, peak {}",
-                             cure.worst() == Fit::kFits ? "to fit" : "to run at all", cure.to_text(),
-                             cure.price, verdict_words(cure.gpu, cure.host), to_gib_text(cure.device_peak)));
+  std::string text =
+      fmt::format("cheapest way {}: {}; costs {}; then {}, peak {}",
+                  cure.worst() == Fit::kFits ? "to fit" : "to run at all", cure.to_text(), cure.price,
+                  verdict_words(cure.gpu, cure.host), to_gib_text(cure.device_peak));
+  if (e.verdict.host != Fit::kFits || cure.host != Fit::kFits)
+    text += fmt::format(", host {} for each rank", to_gib_text(cure.host_peak));
+  if (found.is_search_cut) text += "; --all-changes looks longer for a cheaper one";
+  return wrapped(text);
 }
 
 std::string improvements_text(const Estimate& e, const Improvements& found) {
   std::string text = "\nWhat would help, each change estimated whole: GiB on each GPU";
+  if (is_host_short(e, found)) text += ", and on the host for each rank";
   text += is_limited(e, found) ? ", as if it had no limit\n" : "\n";
   text += table_text(e, found);
   for (const Change& change : found.changes)
@@ -69,7 +94,7 @@ std::string improvements_text(const Estimate& e, const Improvements& found) {
   if (!found.unsupported.empty())
     text += wrapped(fmt::format("not possible here: {}", fmt::join(found.unsupported, "; ")));
   if (!found.untried.empty())
-    text += wrapped(fmt::format("not tried, since this model has many operations: {}; --all-changes does",
+    text += wrapped(fmt::format("not tried, to answer at once: {}; --all-changes tries them",
                                 fmt::join(found.untried, "; ")));
   return text;
 }

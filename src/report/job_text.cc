@@ -32,19 +32,36 @@ std::string precision_text(const ResolvedJob& job) {
   return text;
 }
 
+std::string gpu_text(const Estimate& e) {
+  const Bytes peak = e.device_peak(), usable = e.device_limit();
+  if (e.verdict.gpu != Fit::kOutOfMemory)
+    return fmt::format("peak {} of {} on each GPU, {} to spare", to_gib_text(peak), to_gib_text(usable),
+                       to_gib_text(usable - peak));
+  return fmt::format("needs {}, {} {}{}", to_gib_text(peak),
+                     usable < e.gpu.usable_memory ? "the process may take" : "each GPU has",
+                     to_gib_text(usable),
+                     peak > usable ? fmt::format(", {} too much", to_gib_text(peak - usable)) : "");
+}
+
+std::string host_text(const Estimate& e) {
+  const int64_t ranks = e.job.mesh.gpus_per_node;
+  const std::string taken = to_gib_text(e.host_peak);
+  return fmt::format(
+      "{} of the node's {}",
+      ranks == 1 ? "takes " + taken : fmt::format("{} ranks take {} x {}", ranks, ranks, taken),
+      to_gib_text(e.node.host_memory));
+}
+
 }  // namespace
 
 std::string verdict_line(const Estimate& e) {
-  const Bytes peak = e.device_peak();
-  const Bytes usable = e.device_limit();
-  if (e.verdict.gpu == Fit::kOutOfMemory)
-    return fmt::format("OUT OF MEMORY: needs {}, {} {}{}\n", to_gib_text(peak),
-                       usable < e.gpu.usable_memory ? "the process may take" : "each GPU has",
-                       to_gib_text(usable),
-                       peak > usable ? fmt::format(", {} too much", to_gib_text(peak - usable)) : "");
-  return fmt::format("{}: peak {} of {} on each GPU, {} to spare\n",
-                     e.verdict.gpu == Fit::kFits ? "FITS" : "AT RISK", to_gib_text(peak), to_gib_text(usable),
-                     to_gib_text(usable - peak));
+  const Verdict& v = e.verdict;
+  const Fit worst = v.worst();
+  if (worst == Fit::kFits) return fmt::format("FITS: {}\n", gpu_text(e));
+  std::string text = worst == Fit::kOutOfMemory ? "OUT OF MEMORY" : "AT RISK";
+  if (v.gpu == v.host) return fmt::format("{} on GPU and host: {}\n  {}\n", text, gpu_text(e), host_text(e));
+  if (v.gpu == worst) return fmt::format("{} on the GPU: {}\n", text, gpu_text(e));
+  return fmt::format("{} on the host: {}\n  {}\n", text, host_text(e), gpu_text(e));
 }
 
 std::string job_headline(const Estimate& e) {

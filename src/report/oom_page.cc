@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -13,9 +14,35 @@
 namespace plimsoll {
 namespace {
 
-std::string title(const std::string& file, const OutOfMemoryMessage& m) {
+// Messages that differ in nothing but the GPU, as from the ranks of one job.
+struct AlikeMessages {
+  OutOfMemoryMessage first;
+  std::vector<int> devices;
+};
+
+std::vector<AlikeMessages> alike(const std::vector<OutOfMemoryMessage>& messages) {
+  std::vector<AlikeMessages> all;
+  for (const OutOfMemoryMessage& m : messages) {
+    const auto is_alike = [&](const AlikeMessages& other) {
+      OutOfMemoryMessage there = other.first;
+      there.device = m.device;
+      return m.device && !other.devices.empty() && there == m;
+    };
+    const auto found = std::ranges::find_if(all, is_alike);
+    if (found == all.end())
+      all.push_back({.first = m, .devices = m.device ? std::vector{*m.device} : std::vector<int>()});
+    else
+      found->devices.push_back(*m.device);
+  }
+  return all;
+}
+
+std::string title(const std::string& file, const AlikeMessages& messages) {
+  const OutOfMemoryMessage& m = messages.first;
   std::string text = fmt::format("{}: {} out of memory", file, m.kind.empty() ? "GPU" : m.kind);
-  if (m.device) text += fmt::format(" on GPU {}", *m.device);
+  if (!messages.devices.empty())
+    text += fmt::format(" on GPU{} {}", messages.devices.size() > 1 ? "s" : "",
+                        fmt::join(messages.devices, ", "));
   text += fmt::format(": {} was asked for", to_text(m.tried));
   if (m.times > 1) text += fmt::format(" ({} times the same message)", with_thousands(m.times));
   return text + "\n";
@@ -96,9 +123,10 @@ nlohmann::ordered_json json_of(const OutOfMemoryMessage& m) {
 std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
                      const std::vector<std::string>& notes) {
   std::string text;
-  for (const OutOfMemoryMessage& m : messages) {
+  for (const AlikeMessages& same : alike(messages)) {
+    const OutOfMemoryMessage& m = same.first;
     if (!text.empty()) text += "\n";
-    text += title(file, m) + table_of(m, account_of(m)) + "\nWhat the numbers say\n";
+    text += title(file, same) + table_of(m, account_of(m)) + "\nWhat the numbers say\n";
     for (const std::string& finding : findings_of(m)) text += "  - " + finding + "\n";
   }
   text += "\nNotes\n  the message rounds: sizes in GiB may be 5 MiB more or less\n";

@@ -102,25 +102,77 @@ Estimate at_risk() {
   e.phases = {{.kind = PhaseKind::kSteadyStep}};
   e.phases[0].use.device = kGiB * 79;
   e.reserved_without_limit = kGiB * 81;
+  e.host_peak = kGiB * 2;
   e.verdict.gpu = Fit::kAtRisk;
   return e;
 }
 
 TEST(ImprovementsText, SaysTheVerdictOfEachChangeForGpuAndHost) {
-  const Improvements found{
-      .changes = {{.settings = {"a=1"}, .price = "little", .wanted = kGiB * 70, .saved = kGiB * 11},
-                  {.settings = {"b=1"},
-                   .price = "much",
-                   .wanted = kGiB * 79,
-                   .saved = kGiB * 2,
-                   .gpu = Fit::kAtRisk,
-                   .host = Fit::kOutOfMemory}}};
-  EXPECT_EQ(improvements_text(at_risk(), found),
+  const Improvements found{.changes = {{.settings = {"a=1"},
+                                        .price = "little",
+                                        .wanted = kGiB * 70,
+                                        .saved = kGiB * 11,
+                                        .host_peak = kGiB * 2},
+                                       {.settings = {"b=1"},
+                                        .price = "much",
+                                        .wanted = kGiB * 79,
+                                        .saved = kGiB * 2,
+                                        .host_peak = kGiB * 300,
+                                        .gpu = Fit::kAtRisk,
+                                        .host = Fit::kOutOfMemory}}};
+  EXPECT_EQ(
+      improvements_text(at_risk(), found),
+      "\nWhat would help, each change estimated whole: GiB on each GPU, and on the host for each rank, as "
+      "if it had no limit\n"
+      "              saves   peak    host  then                         costs\n"
+      "  (as it is)         81.00    2.00  at risk\n"
+      "  a=1         11.00  70.00    2.00  fits                         little\n"
+      "  b=1          2.00  79.00  300.00  at risk, host out of memory  much\n");
+  EXPECT_EQ(improvements_text(at_risk(), {.changes = {found.changes[0]}}),
             "\nWhat would help, each change estimated whole: GiB on each GPU, as if it had no limit\n"
-            "              saves   peak  then                         costs\n"
+            "              saves   peak  then     costs\n"
             "  (as it is)         81.00  at risk\n"
-            "  a=1         11.00  70.00  fits                         little\n"
-            "  b=1          2.00  79.00  at risk, host out of memory  much\n");
+            "  a=1         11.00  70.00  fits     little\n");
+}
+
+TEST(VerdictLine, NamesTheWorseOfGpuAndHost) {
+  Estimate e = at_risk();
+  e.capacity = kGiB * 80;
+  e.node.host_memory = kGiB * 128;
+  e.job.mesh.gpus_per_node = 2;
+  e.host_peak = kGiB * 130;
+  EXPECT_EQ(verdict_line(e),
+            "AT RISK on the GPU: peak 79.00 GiB of 80.00 GiB on each GPU, 1.00 GiB to spare\n");
+  e.verdict.host = Fit::kOutOfMemory;
+  EXPECT_EQ(verdict_line(e),
+            "OUT OF MEMORY on the host: 2 ranks take 2 x 130.00 GiB of the node's 128.00 GiB\n"
+            "  peak 79.00 GiB of 80.00 GiB on each GPU, 1.00 GiB to spare\n");
+  e.verdict.gpu = Fit::kOutOfMemory;
+  EXPECT_EQ(verdict_line(e),
+            "OUT OF MEMORY on GPU and host: needs 79.00 GiB, each GPU has 80.00 GiB\n"
+            "  2 ranks take 2 x 130.00 GiB of the node's 128.00 GiB\n");
+  e.verdict = {};
+  EXPECT_EQ(verdict_line(e), "FITS: peak 79.00 GiB of 80.00 GiB on each GPU, 1.00 GiB to spare\n");
+}
+
+TEST(CureText, AHostThatIsShortGetsAdviceToo) {
+  Estimate e = at_risk();
+  e.verdict = {.host = Fit::kOutOfMemory};
+  EXPECT_EQ(cure_text(e, {}),
+            "  no change of the checklist cures it, alone or with others, more GPUs included\n");
+  const Improvements found{
+      .cure =
+          Change{.settings = {"a=1"}, .price = "little", .device_peak = kGiB * 70, .host_peak = kGiB * 9}};
+  EXPECT_EQ(
+      cure_text(e, found),
+      "  cheapest way to fit: a=1; costs little; then fits, peak 70.00 GiB, host 9.00 GiB for each rank\n");
+}
+
+TEST(CureText, SaysWhenNotAllWasTried) {
+  const Estimate e = at_risk();
+  EXPECT_EQ(cure_text(e, {.untried = {"a=1"}}),
+            "  no change was found that makes it fit, of those tried; --all-changes tries more\n");
+  EXPECT_EQ(cure_text(e, {.is_search_cut = true}), cure_text(e, {.untried = {"a=1"}}));
 }
 
 TEST(ImprovementsText, ACureThatIsAtRiskIsNotCalledOneThatFits) {

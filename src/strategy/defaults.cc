@@ -78,11 +78,12 @@ void decide_engine(const Job& job, ResolvedJob& resolved) {
   root_reshard = job.fsdp2.reshard_after_forward && root_reshard.value_or(false);
 }
 
-// from_pretrained() of Transformers 5 loads a model in the dtype that its configuration names.
+// from_pretrained() of Transformers 5 loads a model in the dtype that its configuration names, else in that
+// of the checkpoint: those from before it was recorded are in fp32. from_config() makes fp32 then too.
 Precision published_precision(const Architecture& architecture) {
-  if (architecture.published_dtype == DType::kFloat32) return Precision::kFloat32;
+  if (architecture.published_dtype == DType::kBFloat16) return Precision::kBFloat16;
   if (architecture.published_dtype == DType::kFloat16) return Precision::kFloat16;
-  return Precision::kBFloat16;
+  return Precision::kFloat32;
 }
 
 void decide_precision(const Job& job, const Architecture& architecture, ResolvedJob& resolved) {
@@ -99,8 +100,9 @@ void decide_precision(const Job& job, const Architecture& architecture, Resolved
   if (job.precision) return;
   assume(resolved, "precision", std::string(name_of(resolved.precision)),
          is_sharded ? "fp32 shards and optimizer states, fsdp2.param_dtype is what is computed in"
-         : architecture.published_dtype ? "a model is loaded in the dtype it is published in"
-                                        : "as most models are published; the configuration names no dtype");
+         : architecture.published_dtype
+             ? "a model is loaded in the dtype it is published in"
+             : "the configuration names no dtype: PyTorch's default, and what older checkpoints hold");
 }
 
 void decide_sequence(const Job& job, const Architecture& architecture, ResolvedJob& resolved) {

@@ -60,7 +60,7 @@ Fields framework_fields() {
            .help = "dtype of the parameters; amp-*: fp32 parameters under torch.autocast (amp-fp16 "
                    "with a GradScaler); bf16-mixed: bf16 with fp32 master weights (native); under fsdp2 the "
                    "dtype of the shards",
-           .default_text = "the dtype that the configuration names, else bf16; fp32 with fsdp2; bf16-mixed "
+           .default_text = "the dtype that the configuration names, else fp32; fp32 with fsdp2; bf16-mixed "
                            "with framework native",
            .reason = "a model is loaded in the dtype it is published in"},
           at(&Job::precision)),
@@ -279,7 +279,7 @@ Fields step_fields() {
       named(
           {.path = "optimizer.name",
            .help = "adamw, sgd: torch.optim's (foreach, -fused, -loop); adafactor: Transformers'; adam8bit: "
-                   "bitsandbytes'; none: no step",
+                   "bitsandbytes'; none: no step. With fsdp2: adamw, sgd, sgd-momentum, lion, none",
            .reason = "AdamW with foreach is PyTorch's default on a GPU"},
           optimizer_names(), at(&Job::optimizer), optimizer_from_name,
           [](const Optimizer& optimizer) { return name_of(optimizer); }),

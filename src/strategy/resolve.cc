@@ -120,13 +120,7 @@ void note_padding(const Case& c, Notes& notes) {
   constexpr int64_t kWorthANote = 50;  // one part in so many
   const int64_t shards = c.resolved.mesh.shard;
   if (c.resolved.engine != DataParallelEngine::kFsdp2) return;
-  int64_t held = 0, all = 0;
-  for (const ParameterTensor& p : c.architecture.parameters) {
-    if (p.shape.empty() || p.shape.front() == 0) continue;
-    const int64_t rows = p.shape.front();
-    held += divide_up(rows, shards) * (p.elements() / rows);
-    all += p.elements();
-  }
+  const int64_t held = held_elements(c.architecture, shards), all = held_elements(c.architecture, 1);
   const Bytes element{bytes_of(parameter_dtype(c.resolved.precision))};
   const Bytes share = element * divide_up(all, shards), more = element * held - share;
   if (more * kWorthANote < share) return;
@@ -184,6 +178,16 @@ Notes all_notes(const Case& c) {
 }
 
 }  // namespace
+
+int64_t held_elements(const Architecture& architecture, int64_t shards) {
+  int64_t held = 0;
+  for (const ParameterTensor& p : architecture.parameters) {
+    if (p.shape.empty() || p.shape.front() == 0) continue;
+    const int64_t rows = p.shape.front();
+    held += divide_up(rows, shards) * (p.elements() / rows);
+  }
+  return held;
+}
 
 std::vector<Error> contradictions(const Job& job, const ResolvedJob& resolved,
                                   const Architecture& architecture, const GpuFacts& gpu) {

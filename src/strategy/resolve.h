@@ -43,4 +43,12 @@ bool has_attention(std::string_view family, AttentionImplementation implementati
 
 bool has_experts(const Architecture& architecture);
 
+// Whether anything is known of its step. Of fused SGD it isn't: PyTorch has no shape function of it to check
+// its memory against.
+bool has_known_step(const Optimizer& optimizer);
+
+// Of all parameters, on the rank with most: FSDP2 divides rows (dim 0), and where they don't divide the first
+// ranks hold a row more.
+int64_t held_elements(const Architecture& architecture, int64_t shards);
+
 }  // namespace plimsoll

@@ -86,11 +86,11 @@ TEST(Resolve, OneGpuHasNoSharding) {
   ASSERT_TRUE(job) << job.error().to_text();
   EXPECT_EQ(job->mesh, Mesh{});
   EXPECT_EQ(job->engine, DataParallelEngine::kNone);
-  EXPECT_EQ(job->precision, Precision::kBFloat16);
+  EXPECT_EQ(job->precision, Precision::kFloat32);
   EXPECT_EQ(job->batch, (Batch{.sequence = 4096, .micro_batch = 1, .accumulation = 1, .global_batch = 1}));
   EXPECT_EQ(job->optimizer, Optimizer{});
   EXPECT_EQ(job->attention, AttentionImplementation::kSdpa);
-  EXPECT_EQ(job->matmul_dtype(), DType::kBFloat16);
+  EXPECT_EQ(job->matmul_dtype(), DType::kFloat32);
   EXPECT_TRUE(job->notes.empty());
 }
 
@@ -109,8 +109,9 @@ TEST(Resolve, MoreGpusShardOverAll) {
 TEST(Resolve, EveryDefaultIsAssumedWithItsReason) {
   const auto job = resolved({"batch.micro_batch=2", "loop.save=true"});
   const auto texts = assumed(*job);
-  EXPECT_THAT(texts,
-              Contains("precision = bf16 (as most models are published; the configuration names no dtype)"));
+  EXPECT_THAT(
+      texts, Contains("precision = fp32 (the configuration names no dtype: PyTorch's default, and what older "
+                      "checkpoints hold)"));
   EXPECT_THAT(texts, Contains("batch.sequence = 4096 (a usual length)"));
   EXPECT_THAT(texts, Contains("optimizer.name = adamw (AdamW with foreach is PyTorch's default on a GPU)"));
   EXPECT_THAT(texts, Contains("loop.clip_max_norm = none (the plain training loop)"));
@@ -173,7 +174,7 @@ TEST(Resolve, EnginesNeedTheirRanks) {
   EXPECT_THAT(error_of({"parallel.engine=none", "hardware.gpus=8"}), HasSubstr("8 data-parallel ranks"));
   EXPECT_THAT(error_of({"parallel.engine=ddp"}), HasSubstr("over a single data-parallel rank"));
   EXPECT_EQ(resolved({"parallel.engine=ddp", "hardware.gpus=2"})->mesh.replicate, 2);
-  EXPECT_EQ(resolved({"parallel.engine=ddp", "hardware.gpus=2"})->precision, Precision::kBFloat16);
+  EXPECT_EQ(resolved({"parallel.engine=ddp", "hardware.gpus=2"})->precision, Precision::kFloat32);
 }
 
 TEST(Resolve, HybridSharding) {
@@ -203,7 +204,7 @@ TEST(Resolve, OptionsWithoutEffectAreContradictions) {
 
 TEST(Resolve, AModelIsLoadedInTheDtypeThatItsConfigurationNames) {
   Architecture a = of_family("llama");
-  EXPECT_EQ(resolved({}, a)->precision, Precision::kBFloat16);
+  EXPECT_EQ(resolved({}, a)->precision, Precision::kFloat32);
   for (const auto& [dtype, precision] : {std::pair{DType::kFloat32, Precision::kFloat32},
                                          {DType::kFloat16, Precision::kFloat16},
                                          {DType::kBFloat16, Precision::kBFloat16}}) {
@@ -228,12 +229,13 @@ TEST(Resolve, AttentionIsTheModelClassesOwn) {
     EXPECT_EQ(resolved({}, a)->attention, AttentionImplementation::kEager) << family;
     EXPECT_THAT(error_of({"attention.implementation=sdpa"}, a), HasSubstr("has no sdpa in Transformers"));
   }
-  EXPECT_THAT(error_of({"attention.implementation=flash_attention_2"}, of_family("llama4_text")),
-              HasSubstr("llama4_text has no flash_attention_2 in Transformers\n  expected: eager or sdpa"));
+  EXPECT_THAT(
+      error_of({"attention.implementation=flash_attention_2", "precision=bf16"}, of_family("llama4_text")),
+      HasSubstr("llama4_text has no flash_attention_2 in Transformers\n  expected: eager or sdpa"));
 }
 
 TEST(Resolve, FlashKernelsHaveConditions) {
-  EXPECT_EQ(resolved({"attention.implementation=flash-attention-2"})->attention,
+  EXPECT_EQ(resolved({"attention.implementation=flash-attention-2", "precision=bf16"})->attention,
             AttentionImplementation::kFlashAttention2);
   EXPECT_THAT(error_of({"attention.implementation=flash_attention_2", "precision=fp32"}),
               HasSubstr("flash_attention_2 computes in bf16 and fp16 only, this job's attention in fp32"));

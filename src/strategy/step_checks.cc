@@ -16,8 +16,7 @@ namespace {
 
 void check_optimizer(const Case& c, Errors& errors) {
   const Optimizer& optimizer = c.resolved.optimizer;
-  const bool is_fused = optimizer.implementation == OptimizerImplementation::kFused;
-  if (is_fused && (optimizer.kind == OptimizerKind::kSgd || optimizer.kind == OptimizerKind::kSgdMomentum))
+  if (!has_known_step(optimizer))
     add(errors, {.field = "optimizer.name",
                  .message = fmt::format("{} is not supported: PyTorch has no shape function of fused SGD to "
                                         "check its memory against",
@@ -89,6 +88,11 @@ void check_allocator(const Case& c, Errors& errors) {
 }
 
 }  // namespace
+
+bool has_known_step(const Optimizer& optimizer) {
+  const bool is_sgd = optimizer.kind == OptimizerKind::kSgd || optimizer.kind == OptimizerKind::kSgdMomentum;
+  return !is_sgd || optimizer.implementation != OptimizerImplementation::kFused;
+}
 
 void check_step(const Case& c, Errors& errors) {
   check_task(c, errors);

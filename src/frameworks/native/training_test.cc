@@ -100,9 +100,10 @@ TEST_P(Stages, StepsLeaveNothingBehind) {
     for (const MicroStep& m : t.micro_steps) sections.insert(sections.end(), {m.forward, m.backward});
     sections.push_back(t.step);
     std::map<Category, int64_t> after = live_after(t, sections);
-    for (auto [category, bytes] : before) EXPECT_EQ(after[category], bytes) << name_of(category) << recompute;
-    for (auto [category, bytes] : after)
-      if (!before.contains(category)) EXPECT_EQ(bytes, 0) << name_of(category) << recompute;
+    for (auto [category, bytes] : after) {
+      const auto found = before.find(category);
+      EXPECT_EQ(bytes, found == before.end() ? 0 : found->second) << name_of(category) << recompute;
+    }
   }
 }
 

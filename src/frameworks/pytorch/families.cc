@@ -127,7 +127,8 @@ constexpr std::array kFamilies = {
 Result<Family> find_family(std::string_view model_type) {
   for (const Family& family : kFamilies)
     if (family.name == model_type) return family;
-  return fail({.message = fmt::format("model family \"{}\" has no recipe for framework pytorch", model_type),
+  return fail({.message = fmt::format(
+                   "model family \"{}\" can be counted, but its training can't be estimated yet", model_type),
                .expected = fmt::format("one of {}", fmt::join(supported_families(), ", "))});
 }
 

@@ -1,12 +1,14 @@
 #include "frameworks/pytorch/optimizers/optimizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
 #include "program/ops.h"
 #include "strategy/names.h"
+#include "strategy/resolve.h"
 
 namespace plimsoll::pytorch {
 namespace {
@@ -22,17 +24,27 @@ constexpr std::array kOptimizers = {
     OptimizerRow{OptimizerKind::kSgd, make_sgd, {}},
     OptimizerRow{OptimizerKind::kSgdMomentum, make_sgd_momentum, {}},
     OptimizerRow{OptimizerKind::kAdafactor, make_adafactor,
-                 "its means over rows and columns of shards have no recipe"},
+                 "how it takes means over rows and columns of shards isn't modelled yet"},
     // optimizer_update_8bit_blockwise: "got mixed torch.Tensor and DTensor" (bitsandbytes 0.50, torch 2.13).
     OptimizerRow{OptimizerKind::kAdam8bit, make_adam8bit,
                  "bitsandbytes' 8-bit kernels don't take the DTensors of fsdp2"},
     OptimizerRow{OptimizerKind::kLion, make_lion, {}},
-    OptimizerRow{OptimizerKind::kMuon, make_muon, "its products of sharded matrices have no recipe"},
+    OptimizerRow{OptimizerKind::kMuon, make_muon, "how it multiplies sharded matrices isn't modelled yet"},
 };
 
 const OptimizerRow* find_row(OptimizerKind kind) {
   const auto found = std::ranges::find(kOptimizers, kind, &OptimizerRow::kind);
   return found == kOptimizers.end() ? nullptr : found;
+}
+
+std::vector<std::string> optimizers_of_shards() {
+  std::vector<std::string> names;
+  for (const std::string& name : optimizer_names()) {
+    const Optimizer optimizer = *optimizer_from_name(name);
+    const OptimizerRow* const row = find_row(optimizer.kind);
+    if (has_known_step(optimizer) && (row == nullptr || row->why_no_shards.empty())) names.push_back(name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -42,13 +54,14 @@ Result<void> check_optimizer(const ResolvedJob& job) {
   const OptimizerRow* const row = find_row(job.optimizer.kind);
   if (row == nullptr)
     return fail({.position = {.key = "optimizer.name"},
-                 .message = fmt::format("optimizer.name = {} has no recipe for framework pytorch",
+                 .message = fmt::format("optimizer.name = {} is not supported with framework pytorch",
                                         name_of(job.optimizer))});
   if (job.engine == DataParallelEngine::kFsdp2 && !row->why_no_shards.empty())
     return fail({.position = {.key = "optimizer.name"},
                  .message = fmt::format("optimizer.name = {} is not supported under fsdp2: {}",
                                         name_of(job.optimizer), row->why_no_shards),
-                 .expected = "adamw, sgd, sgd-momentum, lion or none"});
+                 .expected = fmt::format("one of {}", fmt::join(optimizers_of_shards(), ", ")),
+                 .hint = "on one GPU and with parallel.engine = ddp it is"});
   return {};
 }
 

@@ -131,13 +131,16 @@ TEST(Optimizers, Adafactor) {
   EXPECT_LT(step.temporaries, 4 * 4 * kMatrix + 8 * 1024);
 }
 
-TEST(Optimizers, WhatHasNoRecipeForShardsIsRefused) {
+TEST(Optimizers, WhatIsNotKnownOnShardsIsRefused) {
   ResolvedJob job;
   job.engine = DataParallelEngine::kFsdp2;
   job.optimizer.kind = OptimizerKind::kAdam8bit;
   const Result<void> refused = check_optimizer(job);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().to_text(), ::testing::HasSubstr("optimizer.name = adam8bit"));
+  EXPECT_EQ(
+      refused.error().expected,
+      "one of adamw, adamw-fused, adamw-loop, sgd, sgd-loop, sgd-momentum, sgd-momentum-loop, lion, none");
   job.optimizer.kind = OptimizerKind::kLion;
   EXPECT_TRUE(check_optimizer(job));
 }
