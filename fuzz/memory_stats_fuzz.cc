@@ -16,6 +16,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (stats->counters.empty()) std::abort();
   memory_stats_page("fuzz", *stats);
-  memory_stats_json("fuzz", *stats);
+  memory_stats_json("fuzz", {*stats});
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "importers/byte_source.h"
+#include "importers/recording.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
 #include "report/memory_profile.h"
 
@@ -50,6 +51,9 @@ class CompareCommand final : public Command {
       PLIMSOLL_TRY(text, source->take_rest(kLargestEstimate, too_long(path)));
       return profile_of_estimate(path, text);
     }
+    const std::string_view start = source->look(kIdentified);
+    if (source->error()) return tl::unexpected(*source->error());
+    PLIMSOLL_CHECK(check_is_snapshot(start, path));
     PLIMSOLL_TRY(snapshot, read_torch_snapshot(*source, path));
     if (snapshot.devices.empty())
       return fail({.position = {.file = path}, .message = "holds no memory of any device"});
@@ -65,6 +69,19 @@ class CompareCommand final : public Command {
     return {.position = {.file = path},
             .message = fmt::format("is longer than {} bytes", kLargestEstimate),
             .expected = "what `plimsoll estimate ... --json` prints"};
+  }
+
+  static Result<void> check_is_snapshot(std::string_view first_bytes, const std::string& path) {
+    const FileIdentity file = identify(first_bytes);
+    if (file.format == RecordingFormat::kTorchSnapshot) return {};
+    const bool is_recording = file.format.has_value();
+    return fail(
+        {.position = {.file = path},
+         .message = file.text.empty() ? "is neither a memory snapshot nor an estimate"
+                                      : fmt::format("is {}, which can't be compared", file.text),
+         .expected = "a snapshot by torch.cuda.memory._dump_snapshot() or `plimsoll explain --snapshot`, "
+                     "or what `plimsoll estimate ... --json` printed",
+         .hint = is_recording ? fmt::format("`plimsoll replay {}` explains it", path) : std::string()});
   }
 
   std::optional<std::string> a_, b_;

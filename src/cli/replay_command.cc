@@ -7,10 +7,13 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "cli/device_options.h"
 #include "cli/output_file.h"
 #include "importers/kineto_trace/kineto_trace.h"
 #include "importers/memory_stats/memory_stats.h"
+#include "importers/memory_stats/memory_summary.h"
 #include "importers/oom_text/oom_text.h"
+#include "importers/oom_text/other_failures.h"
 #include "importers/recording.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
 #include "replay/recorded_timeline.h"
@@ -32,21 +35,17 @@ class ReplayCommand final : public Command {
   }
 
   std::vector<Argument> arguments() override {
-    return {
+    std::vector<Argument> arguments = {
         {.name = "FILE",
          .help =
              "of torch.cuda.memory._dump_snapshot(), plain or gzip; nothing in it is run. Or a trace of the "
-             "profiler, the JSON of torch.cuda.memory_stats(), the text of an out-of-memory error; - for "
-             "standard input",
+             "profiler, the JSON of torch.cuda.memory_stats(), a table of memory_summary(), the text of an "
+             "out-of-memory error; - for standard input",
          .target = &file_},
         {.name = "--alloc-conf",
          .value = "CONF",
          .help = "plays the same requests under this PYTORCH_ALLOC_CONF too; may be given more than once",
          .target = &configurations_},
-        {.name = "--capacity",
-         .value = "SIZE",
-         .help = "of the device, such as 40GiB: would it have run out, and where",
-         .target = &capacity_},
         {.name = "--all", .help = "every line of code that held memory", .target = &shows_all_},
         {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_},
         {.name = "--trace",
@@ -57,6 +56,9 @@ class ReplayCommand final : public Command {
          .value = "FILE",
          .help = "writes the snapshot anew, for pytorch.org/memory_viz",
          .target = &out_}};
+    const std::vector<Argument> device = device_.arguments();
+    arguments.insert(arguments.begin() + 2, device.begin(), device.end());
+    return arguments;
   }
 
   Result<int> run() override {
@@ -73,7 +75,8 @@ class ReplayCommand final : public Command {
 
  private:
   Result<int> explain_snapshot(const Recording& recording) {
-    PLIMSOLL_TRY(options, analysis_options());
+    PLIMSOLL_TRY(device, device_.device());
+    const AnalysisOptions options = analysis_options(configurations_, device);
     PLIMSOLL_TRY(snapshot, recording.text ? read_torch_snapshot_bytes(*recording.text, recording.name)
                                           : read_torch_snapshot(*file_, {.on_progress = show_progress}));
     clear_progress();
@@ -91,7 +94,7 @@ class ReplayCommand final : public Command {
     if (out_)
       PLIMSOLL_CHECK(
           write_output_file(*out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices, out); }));
-    print(recording.name, devices, snapshot.imperfections);
+    print(recording.name, devices, snapshot.imperfections, device ? device->text : "");
     return kAnswered;
   }
 
@@ -107,7 +110,7 @@ class ReplayCommand final : public Command {
     constexpr std::string_view kNeeds =
         "has no effect: it plays the requests of a snapshot, which this file isn't";
     if (!configurations_.empty()) notes.push_back(fmt::format("--alloc-conf {}", kNeeds));
-    if (capacity_) notes.push_back(fmt::format("--capacity {}", kNeeds));
+    for (const std::string& option : device_.given()) notes.push_back(fmt::format("{} {}", option, kNeeds));
     return notes;
   }
 
@@ -123,23 +126,45 @@ class ReplayCommand final : public Command {
     if (recording.format == RecordingFormat::kMemoryStats) {
       PLIMSOLL_TRY(stats, read_memory_stats(*recording.text, name));
       stats.notes.insert(stats.notes.end(), notes.begin(), notes.end());
-      return as_json_ ? memory_stats_json(name, stats) : memory_stats_page(name, stats);
+      return as_json_ ? memory_stats_json(name, {stats}) : memory_stats_page(name, stats);
     }
-    PLIMSOLL_TRY(messages, read_oom_text(*recording.text, name));
-    return as_json_ ? oom_json(name, messages, notes) : oom_page(name, messages, notes);
+    if (recording.format == RecordingFormat::kMemorySummary) {
+      PLIMSOLL_TRY(devices, read_memory_summaries(*recording.text, name));
+      for (const std::string& note : notes) devices[0].notes.push_back(note);
+      return as_json_ ? memory_stats_json(name, devices) : pages_of(name, devices);
+    }
+    return explained_text(name, *recording.text, notes);
   }
 
-  Result<AnalysisOptions> analysis_options() const {
-    AnalysisOptions options{.what_if = configurations_};
-    if (capacity_) {
-      const std::optional<Bytes> capacity = parse_bytes(*capacity_);
-      if (!capacity || capacity->value <= 0)
-        return fail({.position = {.file = "--capacity"},
-                     .message = fmt::format("\"{}\" is no size of memory", *capacity_),
-                     .expected = "a number with a unit, such as 40GiB or 42949672960B"});
-      options.capacity = capacity;
-      if (options.what_if.empty()) options.what_if = {""};
-    }
+  // Of a log whatever stands in it.
+  Result<std::string> explained_text(const std::string& name, const std::string& text,
+                                     std::vector<std::string> notes) const {
+    PLIMSOLL_TRY(messages, read_oom_text(text, name));
+    for (const OtherFailure& failure : find_other_failures(text))
+      if (failure.kind != FailureKind::kCut)  // that one is explained
+        notes.push_back(
+            fmt::format("line {}: {}; {}", failure.line, text_of(failure), hint_of(failure.kind)));
+    if (!sniff_memory_summary(text))
+      return as_json_ ? oom_json(name, messages, notes) : oom_page(name, messages, notes);
+    PLIMSOLL_TRY(devices, read_memory_summaries(text, name));
+    if (!as_json_) return oom_page(name, messages, notes) + "\n" + pages_of(name, devices);
+    notes.emplace_back("the text holds tables of torch.cuda.memory_summary() too, which the page shows");
+    return oom_json(name, messages, notes);
+  }
+
+  static std::string pages_of(const std::string& name, const std::vector<RecordedMemoryStats>& devices) {
+    std::string text;
+    for (const RecordedMemoryStats& stats : devices)
+      text += (text.empty() ? "" : "\n") + memory_stats_page(name, stats);
+    return text;
+  }
+
+  static AnalysisOptions analysis_options(const std::vector<std::string>& configurations,
+                                          const std::optional<PlayedDevice>& device) {
+    AnalysisOptions options{.what_if = configurations};
+    if (!device) return options;
+    options.capacity = device->for_allocator();
+    options.device = device->total;
     return options;
   }
 
@@ -158,15 +183,16 @@ class ReplayCommand final : public Command {
   }
 
   void print(const std::string& file, const std::vector<DeviceReplay>& devices,
-             const std::vector<TraceImperfection>& imperfections) {
+             const std::vector<TraceImperfection>& imperfections, const std::string& device_text) {
     std::string text;
     if (as_json_) {
       text = replay_json(file, devices, imperfections);
     } else {
       for (const DeviceReplay& device : devices)
-        text +=
-            (text.empty() ? "" : "\n") +
-            replay_page(file, device, {.most_lines = shows_all_ ? SIZE_MAX : ReplayPageOptions().most_lines});
+        text += (text.empty() ? "" : "\n") +
+                replay_page(file, device,
+                            {.most_lines = shows_all_ ? SIZE_MAX : ReplayPageOptions().most_lines,
+                             .device_text = device_text});
       if (!imperfections.empty()) text += "\nNotes\n";
       for (const TraceImperfection& i : imperfections) text += fmt::format("  {} {}\n", i.count, i.what);
     }
@@ -183,7 +209,8 @@ class ReplayCommand final : public Command {
     if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
   }
 
-  std::optional<std::string> file_, capacity_, trace_, out_;
+  std::optional<std::string> file_, trace_, out_;
+  DeviceOptions device_;
   std::vector<std::string> configurations_;
   bool shows_all_ = false, as_json_ = false;
 };

@@ -99,7 +99,8 @@ Demand demand_of(const Prepared& p, const Program& program, const Played& played
   const MemoryTimeline& shown = played.shown();
   Demand demand{.device = reserved_peak(shown) + p.outside.total(),
                 .wanted = reserved_peak(played.without_limit()) + p.outside.total(),
-                .host = host_peak(p, program, shown)};
+                .host = host_peak(p, program, shown),
+                .has_expandable_segments = p.settings.expandable_segments};
   for (const PhaseMemory& phase : shown.phases)
     demand.minimum =
         std::max(demand.minimum, std::max(phase.live_peak, phase.workspace_peak) + phase.library_workspace);

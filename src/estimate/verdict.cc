@@ -27,8 +27,13 @@ void judge_failure(const Machine& machine, const Demand& demand, Verdict& verdic
       to_gib_text(failed.details.reserved), to_gib_text(machine.allocator_limit)));
   if (demand.minimum <= machine.allocator_limit)
     verdict.reasons.push_back(
-        fmt::format("fragmentation decides: without it {} would do, so another order of sizes might run",
-                    to_gib_text(demand.minimum)));
+        fmt::format("fragmentation decides: {} are alive at once at most, the rest lies free between them in "
+                    "pieces that are "
+                    "too small; {}",
+                    to_gib_text(demand.minimum),
+                    demand.has_expandable_segments
+                        ? "segments are expandable already, so only less memory helps"
+                        : "allocator.configuration=expandable_segments:True is made against that"));
 }
 
 std::string margin_text(const Machine& machine) {

@@ -45,6 +45,7 @@ struct Demand {
   Bytes minimum;  // no allocator could do with less
   Bytes host;     // of one rank's process
   int64_t alloc_retries = 0;
+  bool has_expandable_segments = false;
 };
 
 // `failed`: the request that could not be served, when there was one.

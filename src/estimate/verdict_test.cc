@@ -55,6 +55,22 @@ TEST(Verdict, CachedSegmentsAreNoRisk) {
   EXPECT_EQ(judge(kMachine, demand, {}).gpu, Fit::kFits);
 }
 
+// Of a failure that needn't be the reader learns what is made against it, or that it is on already.
+TEST(Verdict, FragmentationThatDecidesSaysWhatToTry) {
+  Demand demand = kUsual;
+  const FailedRequest failed{.op = "aten::mm", .details = {.requested = kGiB}};
+  EXPECT_THAT(
+      judge(kMachine, demand, failed).reasons,
+      ElementsAre(HasSubstr("a request of 1.00 GiB fails"),
+                  HasSubstr("56.00 GiB are alive at once at most, the rest lies free between them in pieces "
+                            "that are too small; allocator.configuration=expandable_segments:True")));
+  demand.has_expandable_segments = true;
+  EXPECT_THAT(judge(kMachine, demand, failed).reasons,
+              ElementsAre(HasSubstr("fails"), HasSubstr("segments are expandable already")));
+  demand.minimum = kGiB * 79;
+  EXPECT_THAT(judge(kMachine, demand, failed).reasons, ElementsAre(HasSubstr("fails")));
+}
+
 TEST(Verdict, RetriesOfTheAllocatorAreARiskHoweverMuchIsLeft) {
   Demand demand = kUsual;
   demand.alloc_retries = 3;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string_view>
@@ -10,7 +11,9 @@
 #include "importers/byte_source.h"
 #include "importers/kineto_trace/kineto_trace.h"
 #include "importers/memory_stats/memory_stats.h"
+#include "importers/memory_stats/memory_summary.h"
 #include "importers/oom_text/oom_text.h"
+#include "importers/oom_text/other_failures.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
 
 namespace plimsoll {
@@ -20,15 +23,16 @@ struct Format {
   RecordingFormat format;
   bool (*sniff)(std::string_view first_bytes);
   bool is_short;  // read as a whole
+  std::string_view title;
 };
 // The first that takes them. A log may hold anything, and so comes last.
-constexpr std::array<Format, 4> kFormats = {{
-    {RecordingFormat::kTorchSnapshot, sniff_torch_snapshot, false},
-    {RecordingFormat::kKinetoTrace, sniff_kineto_trace, false},
-    {RecordingFormat::kMemoryStats, sniff_memory_stats, true},
-    {RecordingFormat::kOutOfMemoryText, sniff_oom_text, true},
+constexpr std::array<Format, 5> kFormats = {{
+    {RecordingFormat::kTorchSnapshot, sniff_torch_snapshot, false, "a memory snapshot"},
+    {RecordingFormat::kKinetoTrace, sniff_kineto_trace, false, "a trace of the profiler"},
+    {RecordingFormat::kMemoryStats, sniff_memory_stats, true, "the JSON of torch.cuda.memory_stats()"},
+    {RecordingFormat::kOutOfMemoryText, sniff_oom_text, true, "the text of an out-of-memory error"},
+    {RecordingFormat::kMemorySummary, sniff_memory_summary, true, "a table of torch.cuda.memory_summary()"},
 }};
-constexpr size_t kSniffed = size_t{64} << 10;
 
 Error too_long(const std::string& name) {
   return {.position = {.file = name},
@@ -37,24 +41,51 @@ Error too_long(const std::string& name) {
           .hint = "take the lines around \"out of memory\" out of a long log"};
 }
 
+// The command that printed this JSON, such as "estimate"; empty: none of Plimsoll's.
+std::string_view printed_by(std::string_view bytes) {
+  constexpr std::string_view kSchema = "\"schema\": \"plimsoll.";
+  constexpr size_t kFirstBytes = 64;
+  const size_t at = bytes.substr(0, kFirstBytes).find(kSchema);
+  if (!bytes.starts_with('{') || at == std::string_view::npos) return {};
+  const std::string_view name = bytes.substr(at + kSchema.size());
+  return name.substr(0, std::min(name.find('/'), name.find('"')));
+}
+
 const Format* format_of(std::string_view bytes) {
+  if (!printed_by(bytes).empty()) return nullptr;
   for (const Format& format : kFormats)
     if (format.sniff(bytes)) return &format;
   return nullptr;
 }
 
-tl::unexpected<Error> unknown_format(const std::string& name) {
+std::string identity_of(std::string_view bytes) {
+  if (const Format* const format = format_of(bytes)) return std::string(format->title);
+  const std::string_view command = printed_by(bytes);
+  return command.empty() ? std::string() : fmt::format("JSON of Plimsoll's own (plimsoll.{})", command);
+}
+
+tl::unexpected<Error> unknown_format(const std::string& name, std::string_view bytes) {
+  if (const std::string identity = identity_of(bytes); !identity.empty())
+    return fail({.position = {.file = name},
+                 .message = fmt::format("is {}, no recording of a run", identity),
+                 .expected = "a snapshot, a profiler's trace, or a text that replay takes",
+                 .hint =
+                     "`plimsoll compare plan.json snapshot.pickle` sets what `plimsoll estimate ... --json` "
+                     "printed beside a snapshot"});
+  const std::vector<OtherFailure> failures = find_other_failures(bytes);
+  if (!failures.empty()) return fail(error_of(failures[0], name));
   return fail({.position = {.file = name},
                .message = "is no recording of a run's memory",
                .expected =
                    "one of: a snapshot by torch.cuda.memory._dump_snapshot(), a Chrome trace by "
-                   "torch.profiler with profile_memory=True, torch.cuda.memory_stats() as JSON, a text with "
-                   "PyTorch's \"CUDA out of memory. Tried to allocate ...\""});
+                   "torch.profiler with profile_memory=True, torch.cuda.memory_stats() as JSON, a table of "
+                   "torch.cuda.memory_summary(), a text with PyTorch's \"CUDA out of memory. Tried to "
+                   "allocate ...\""});
 }
 
 Result<Recording> recording_of_text(std::string name, std::string text) {
   const Format* const format = format_of(text);
-  if (!format) return unknown_format(name);
+  if (!format) return unknown_format(name, text);
   return Recording{.format = format->format, .name = std::move(name), .text = std::move(text)};
 }
 
@@ -68,13 +99,18 @@ Result<Recording> open_recording(const std::string& path) {
        !std::filesystem::is_directory(path, ignored));  // a pipe is read only once
   const std::string name = path == "-" ? "standard input" : shown_path(path);
   PLIMSOLL_TRY(source, ByteSource::open(path));
-  const std::string_view start = source->look(kSniffed);
+  const std::string_view start = source->look(kIdentified);
   const Format* const format = format_of(start);
   if (format && !format->is_short && !is_input) return Recording{.format = format->format, .name = name};
   const bool is_binary = !format && start.find('\0') != std::string_view::npos;
-  if (is_binary && !source->error()) return unknown_format(name);
+  if (is_binary && !source->error()) return unknown_format(name, {});
   PLIMSOLL_TRY(text, source->take_rest(kLargestRecordedText, too_long(name)));
   return recording_of_text(name, std::move(text));
+}
+
+FileIdentity identify(std::string_view first_bytes) {
+  const Format* const format = format_of(first_bytes);
+  return {.format = format ? std::optional(format->format) : std::nullopt, .text = identity_of(first_bytes)};
 }
 
 }  // namespace plimsoll

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -20,6 +21,7 @@ enum class RecordingFormat : uint8_t {
   kTorchSnapshot,   // torch.cuda.memory._dump_snapshot()
   kKinetoTrace,     // the profiler's Chrome trace
   kMemoryStats,     // torch.cuda.memory_stats() as JSON
+  kMemorySummary,   // a text with tables of torch.cuda.memory_summary()
   kOutOfMemoryText  // a log with an out-of-memory error
 };
 
@@ -29,6 +31,15 @@ struct Recording {
   std::optional<std::string> text;  // all of it, of standard input and of short formats; else read the file
 };
 
+// Errors of a file that is none of them say what it is, as far as that can be told.
 Result<Recording> open_recording(const std::string& path);
+
+// What a file is, from its first bytes, for those that take other files than these.
+struct FileIdentity {
+  std::optional<RecordingFormat> format;
+  std::string text;  // "the JSON of torch.cuda.memory_stats()"; of none that is known empty
+};
+FileIdentity identify(std::string_view first_bytes);
+inline constexpr size_t kIdentified = size_t{64} << 10;  // bytes that are enough for it
 
 }  // namespace plimsoll

@@ -151,6 +151,22 @@ class BlocksAt {
   std::vector<uint32_t> owners_, freed_;
 };
 
+Result<void> add_what_ifs(const ReplayScript& script, const AllocatorSettings& recorded,
+                          const std::string& text, const AnalysisOptions& options,
+                          SnapshotAnalysis& analysis) {
+  if (options.what_if.empty() && !options.capacity) return {};
+  const WhatIfDevice device{.capacity = options.capacity, .total = options.device};
+  analysis.what_if.push_back(play_under(script, analysis.given_back, recorded, device));
+  analysis.what_if.back().is_as_recorded = true;
+  analysis.what_if.back().configuration = text;
+  for (const std::string& configuration : options.what_if) {
+    PLIMSOLL_TRY(settings, parse_allocator_settings(configuration, "--alloc-conf"));
+    analysis.what_if.push_back(play_under(script, analysis.given_back, settings, device));
+    analysis.what_if.back().configuration = configuration;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOptions& options) {
@@ -171,10 +187,7 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   analysis.curve = std::move(watch.curve);
   analysis.given_back = find_give_backs(trace);
   analysis.replay.memory_stats.num_alloc_retries = num_retries(analysis.given_back);
-  for (const std::string& configuration : options.what_if) {
-    PLIMSOLL_TRY(answer, play_under(script, analysis.given_back, configuration, options.capacity));
-    analysis.what_if.push_back(std::move(answer));
-  }
+  PLIMSOLL_CHECK(add_what_ifs(script, settings, trace.settings.text, options, analysis));
   return analysis;
 }
 

@@ -46,8 +46,9 @@ struct CurvePoint {  // the highest values within a stretch of events
 };
 
 struct WhatIf {
-  std::string configuration;  // PYTORCH_ALLOC_CONF
-  std::optional<Bytes> capacity;
+  bool is_as_recorded = false;        // under the settings of the recording
+  std::string configuration;          // PYTORCH_ALLOC_CONF
+  std::optional<Bytes> capacity;      // of the device, what is left for the allocator
   bool is_capacity_recorded = false;  // what the recorded device had, not one that was asked for
   Bytes peak_reserved, peak_allocated;
   int64_t retries = 0;
@@ -66,12 +67,14 @@ struct SnapshotAnalysis {
   GiveBacks given_back;
   std::vector<CurvePoint> curve;
   ReplayResult replay;
+  // Where any is asked for, the recorded settings first: what the others are held against.
   std::vector<WhatIf> what_if;
 };
 
 struct AnalysisOptions {
   std::vector<std::string> what_if;  // PYTORCH_ALLOC_CONF strings
-  std::optional<Bytes> capacity;     // of the device
+  // Of a device, what is left for the allocator, and all that its driver offers (by default the same).
+  std::optional<Bytes> capacity, device;
 };
 
 // Errors: a configuration that PyTorch would refuse, a trace that can't be replayed.

@@ -79,16 +79,22 @@ TEST(Analysis, TheSameSettingsGiveTheSameReserved) {
   run(r);
   const Result<SnapshotAnalysis> a = analyze(r.dumped(), {.what_if = {"", "expandable_segments:True"}});
   ASSERT_TRUE(a);
+  ASSERT_EQ(a->what_if.size(), 3U);
+  EXPECT_TRUE(a->what_if[0].is_as_recorded);
+  EXPECT_FALSE(a->what_if[1].is_as_recorded);
   EXPECT_EQ(a->what_if[0].peak_reserved, r.stats().reserved.peak);
-  EXPECT_LE(a->what_if[1].peak_reserved, r.stats().reserved.peak);
+  EXPECT_EQ(a->what_if[1].peak_reserved, r.stats().reserved.peak);
+  EXPECT_LE(a->what_if[2].peak_reserved, r.stats().reserved.peak);
   EXPECT_FALSE(a->what_if[0].out_of_memory);
 }
 
 TEST(Analysis, ACapacityTellsWhereItRunsOut) {
   Recorded r;
   run(r);
-  const Result<SnapshotAnalysis> a = analyze(r.dumped(), {.what_if = {""}, .capacity = kMiB * 45});
+  const Result<SnapshotAnalysis> a = analyze(r.dumped(), {.capacity = kMiB * 45});
   ASSERT_TRUE(a);
+  ASSERT_EQ(a->what_if.size(), 1U);
+  EXPECT_EQ(a->what_if[0].capacity, kMiB * 45);
   ASSERT_TRUE(a->what_if[0].out_of_memory);
   EXPECT_EQ(a->what_if[0].out_of_memory->requested, kMiB * 7);
   ASSERT_TRUE(a->what_if[0].out_of_memory_at);

@@ -169,7 +169,7 @@ TEST(GiveBacks, TheRequestThatFailedIsTriedUnderOtherSettings) {
   const Result<SnapshotAnalysis> a = analyze(r.dumped(), {.what_if = {"", "expandable_segments:True"}});
   ASSERT_TRUE(a) << a.error().to_text();
   EXPECT_EQ(a->what_if[0].out_of_memory_at, r.dumped().events.size() - 1);
-  EXPECT_FALSE(a->what_if[1].out_of_memory);
+  EXPECT_FALSE(a->what_if[2].out_of_memory);
   const Result<SnapshotAnalysis> larger = analyze(r.dumped(), {.what_if = {""}, .capacity = kGiB});
   ASSERT_TRUE(larger);
   EXPECT_FALSE(larger->what_if[0].out_of_memory);

@@ -1,5 +1,7 @@
 #include "replay/what_if.h"
 
+#include <utility>
+
 #include "allocator/caching_heap.h"
 #include "allocator/device_memory.h"
 
@@ -15,10 +17,10 @@ bool gives_back(const ReplayOp& op) {
 class Play {
  public:
   Play(const ReplayScript& script, const GiveBacks& given_back, const AllocatorSettings& settings,
-       std::optional<Bytes> capacity)
+       SimulatedDevice device)
       : script_(script),
         given_back_(given_back),
-        device_(capacity),
+        device_(std::move(device)),
         heap_({.settings = settings, .device = &device_}) {}
 
   void run(WhatIf& answer) {
@@ -118,15 +120,14 @@ class Play {
 
 }  // namespace
 
-Result<WhatIf> play_under(const ReplayScript& script, const GiveBacks& given_back,
-                          const std::string& configuration, std::optional<Bytes> capacity) {
-  PLIMSOLL_TRY(settings, parse_allocator_settings(configuration, "--alloc-conf"));
-  WhatIf answer{.configuration = configuration, .capacity = capacity};
-  if (!capacity && given_back.limit) {
+WhatIf play_under(const ReplayScript& script, const GiveBacks& given_back, const AllocatorSettings& settings,
+                  const WhatIfDevice& device) {
+  WhatIf answer{.capacity = device.capacity};
+  if (!device.capacity && given_back.limit) {
     answer.capacity = given_back.limit->at_least;
     answer.is_capacity_recorded = true;
   }
-  Play(script, given_back, settings, answer.capacity).run(answer);
+  Play(script, given_back, settings, SimulatedDevice(answer.capacity, device.total)).run(answer);
   return answer;
 }
 

@@ -16,7 +16,14 @@
 
 namespace plimsoll {
 
-Result<WhatIf> play_under(const ReplayScript& script, const GiveBacks& given_back,
-                          const std::string& configuration, std::optional<Bytes> capacity);
+// Neither: the recorded one, as far as the trace shows it.
+struct WhatIfDevice {
+  std::optional<Bytes> capacity;  // for the allocator
+  std::optional<Bytes> total;     // that the driver offers; by default the capacity
+};
+
+// The answer's configuration is left to the caller.
+WhatIf play_under(const ReplayScript& script, const GiveBacks& given_back, const AllocatorSettings& settings,
+                  const WhatIfDevice& device);
 
 }  // namespace plimsoll

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -41,7 +42,7 @@ std::string table_of(const RecordedMemoryStats& stats) {
 std::string difference(const RecordedMemoryStats& stats, const std::string& larger,
                        const std::string& smaller, const char* format) {
   const std::optional<Bytes> a = stats.bytes(larger), b = stats.bytes(smaller);
-  return a && b ? fmt::format(fmt::runtime(format), to_gib_text(*a - *b)) : std::string();
+  return a && b ? fmt::format(fmt::runtime(format), to_gib_text(std::max(*a - *b, Bytes{}))) : std::string();
 }
 
 std::string events_text(const RecordedMemoryStats& stats) {
@@ -49,17 +50,19 @@ std::string events_text(const RecordedMemoryStats& stats) {
   const int64_t retries = stats.counter("num_alloc_retries").value_or(0);
   const int64_t failures = stats.counter("num_ooms").value_or(0);
   if (retries > 0)
-    text += fmt::format(
-        "  {} times the device was full, and all cached segments were given back to try again: slow\n",
-        with_thousands(retries));
-  if (failures > 0) text += fmt::format("  {} requests failed: out of memory\n", with_thousands(failures));
+    text +=
+        fmt::format("  {} the device was full, and all cached segments were given back to try again: slow\n",
+                    retries == 1 ? "once" : with_thousands(retries) + " times");
+  if (failures > 0)
+    text += fmt::format("  {} failed: out of memory\n",
+                        failures == 1 ? "one request" : with_thousands(failures) + " requests");
   return text;
 }
 
 // Of torch.cuda.host_memory_stats().
 std::string host_page(const std::string& file, const RecordedMemoryStats& stats) {
-  std::string text = fmt::format("{}: torch.cuda.host_memory_stats(), {} counters of pinned host memory\n",
-                                 file, stats.counters.size());
+  std::string text =
+      fmt::format("{}: {}, {} counters of pinned host memory\n", file, stats.source, stats.counters.size());
   TextTable table({"", "now", "peak"}, {Align::kLeft, Align::kRight, Align::kRight});
   const auto row = [&](const char* title, const std::string& quantity) {
     if (stats.bytes(quantity + ".current") || stats.bytes(quantity + ".peak"))
@@ -88,7 +91,9 @@ std::string notes_text(const RecordedMemoryStats& stats) {
 
 std::string memory_stats_page(const std::string& file, const RecordedMemoryStats& stats) {
   if (stats.is_host) return host_page(file, stats) + notes_text(stats);
-  std::string text = fmt::format("{}: torch.cuda.memory_stats(), {} counters\n", file, stats.counters.size());
+  std::string text = fmt::format("{}: {}, {}{} counters\n", file, stats.source,
+                                 stats.device ? fmt::format("device {}, ", *stats.device) : std::string(),
+                                 stats.counters.size());
   text += table_of(stats);
   text += difference(stats, "reserved_bytes.all.peak", "allocated_bytes.all.peak",
                      "  fragmentation: reserved stands {} above what was ever allocated at a time\n");
@@ -99,12 +104,23 @@ std::string memory_stats_page(const std::string& file, const RecordedMemoryStats
   return text + events_text(stats) + notes_text(stats);
 }
 
-std::string memory_stats_json(const std::string& file, const RecordedMemoryStats& stats) {
-  const nlohmann::ordered_json root = {{"schema", "plimsoll.memory_stats/1"},
-                                       {"file", file},
-                                       {"memory", stats.is_host ? "pinned host" : "device"},
-                                       {"counters", stats.counters},
-                                       {"notes", stats.notes}};
+std::string memory_stats_json(const std::string& file, const std::vector<RecordedMemoryStats>& devices) {
+  nlohmann::ordered_json root = {{"schema", "plimsoll.memory_stats/1"}, {"file", file}};
+  nlohmann::ordered_json others = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const RecordedMemoryStats& stats = devices[i];
+    const nlohmann::ordered_json device = {
+        {"source", stats.source},
+        {"device", stats.device ? nlohmann::ordered_json(*stats.device) : nlohmann::ordered_json()},
+        {"memory", stats.is_host ? "pinned host" : "device"},
+        {"counters", stats.counters},
+        {"notes", stats.notes}};
+    if (i == 0)
+      root.update(device);
+    else
+      others.push_back(device);
+  }
+  root["other_devices"] = std::move(others);
   return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

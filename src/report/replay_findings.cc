@@ -157,11 +157,12 @@ std::string give_backs_text(const GiveBacks& given_back) {
 std::string twin_text(const ReplayResult& r) {
   constexpr size_t kMost = 3;
   std::string text = fmt::format(
-      "\nPlayed again by the allocator's twin: {} of {} allocations at the recorded address, {} of {} "
-      "segments at "
-      "the recorded moment\n",
-      with_thousands(r.same_address), with_thousands(r.allocations), with_thousands(r.same_segments),
-      with_thousands(r.segments));
+      "\nPlayed again by Plimsoll's model of the allocator, which the figures above and below rest on:\n"
+      "  {} of {} allocations came to the recorded address",
+      with_thousands(r.same_address), with_thousands(r.allocations));
+  text += r.segments == 0 ? ", no new segment was needed\n"
+                          : fmt::format(", {} of {} new segments were taken at the recorded moment\n",
+                                        with_thousands(r.same_segments), with_thousands(r.segments));
   for (size_t i = 0; i < std::min(kMost, r.divergences.size()); ++i) {
     const Divergence& d = r.divergences[i];
     text += fmt::format("  {} at event {}: recorded {:#x}, played {}{}{}\n",

@@ -98,7 +98,8 @@ Json given_back_json(const GiveBacks& given_back) {
 Json what_if_part(const SnapshotAnalysis& a) {
   Json all = Json::array();
   for (const WhatIf& w : a.what_if)
-    all.push_back({{"conf", w.configuration},
+    all.push_back({{"as_recorded", w.is_as_recorded},
+                   {"conf", w.configuration},
                    {"capacity_bytes", w.capacity ? Json(w.capacity->value) : Json()},
                    {"capacity_is_recorded", w.is_capacity_recorded},
                    {"peak_reserved_bytes", w.peak_reserved.value},

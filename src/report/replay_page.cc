@@ -5,28 +5,17 @@
 #include <algorithm>
 
 #include "base/text_table.h"
+#include "report/event_text.h"
 #include "report/plot.h"
 #include "report/replay_findings.h"
 #include "report/snapshot_holders.h"
+#include "report/what_if_text.h"
 
 namespace plimsoll {
 namespace {
 
-constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
-
 double percent(Bytes part, Bytes whole) {
   return whole.value == 0 ? 0.0 : 100.0 * static_cast<double>(part.value) / static_cast<double>(whole.value);
-}
-
-std::string when(const AllocationTrace& trace, const std::optional<size_t>& event) {
-  if (!event) return "before the first event";
-  std::string text = fmt::format("after event {}", with_thousands(static_cast<int64_t>(*event) + 1));
-  const auto& first = trace.events.front().time;
-  const auto& at = trace.events[*event].time;
-  if (first && at)
-    text += fmt::format(", {:.1f} ms into the trace",
-                        static_cast<double>((*at - *first).value) / kNanosecondsPerMillisecond);
-  return text;
 }
 
 std::string header_text(const std::string& file, const DeviceReplay& d) {
@@ -36,9 +25,7 @@ std::string header_text(const std::string& file, const DeviceReplay& d) {
                   with_thousands(a.at_dump.segments), with_thousands(static_cast<int64_t>(a.events)));
   const auto& events = d.trace->events;
   if (!events.empty() && events.front().time && events.back().time)
-    text += fmt::format(
-        " over {:.1f} ms",
-        static_cast<double>((*events.back().time - *events.front().time).value) / kNanosecondsPerMillisecond);
+    text += fmt::format(" over {}", milliseconds_text(*events.back().time - *events.front().time));
   return text + "\n";
 }
 
@@ -47,7 +34,7 @@ std::string peaks_text(const DeviceReplay& d) {
   TextTable table({"", "peak", "when", "at the dump"},
                   {Align::kLeft, Align::kRight, Align::kLeft, Align::kRight});
   const auto row = [&](const char* name, const MemoryPeak& peak, Bytes at_dump) {
-    table.add({name, to_gib_text(peak.value), when(*d.trace, peak.event), to_gib_text(at_dump)});
+    table.add({name, to_gib_text(peak.value), event_text(*d.trace, peak.event), to_gib_text(at_dump)});
   };
   row("allocated", a.allocated, a.at_dump.allocated);
   row("active", a.active, a.at_dump.active);
@@ -155,35 +142,12 @@ std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options
   return text + "\n" + sizes_text(holders) + annotations_text(d, options);
 }
 
-std::string what_if_text(const DeviceReplay& d) {
-  if (d.analysis.what_if.empty()) return {};
-  TextTable table({"allocator configuration", "peak reserved", "change", "cache given back", "out of memory"},
-                  {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
-  for (const WhatIf& w : d.analysis.what_if)
-    table.add(
-        {w.configuration.empty() ? "PyTorch's default" : w.configuration, to_gib_text(w.peak_reserved),
-         fmt::format("{:+.2f} GiB", static_cast<double>((w.peak_reserved - d.analysis.reserved.value).value) /
-                                        static_cast<double>(kGiB.value)),
-         w.retries == 0   ? "never"
-         : w.retries == 1 ? "once"
-                          : fmt::format("{} times", w.retries),
-         w.out_of_memory ? when(*d.trace, w.out_of_memory_at) : "no"});
-  std::string text = "\nThe same requests under other settings\n" + table.to_text(2);
-  const WhatIf& first = d.analysis.what_if.front();
-  if (first.is_capacity_recorded)
-    text += fmt::format(
-        "  on a device like the recorded one, which was full: {} for the allocator (--capacity tries "
-        "others)\n",
-        to_gib_text(*first.capacity));
-  return text;
-}
-
 }  // namespace
 
 std::string replay_page(const std::string& file, const DeviceReplay& d, const ReplayPageOptions& options) {
   return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) + holders_text(d, options) +
          held_blocks_text(d, options) + fragmentation_text(d) + give_backs_text(d.analysis.given_back) +
-         twin_text(d.analysis.replay) + what_if_text(d);
+         twin_text(d.analysis.replay) + what_if_text(d, options.device_text);
 }
 
 }  // namespace plimsoll

@@ -15,7 +15,8 @@ struct DeviceReplay {
 };
 
 struct ReplayPageOptions {
-  size_t most_lines = 15;  // of code; the rest is summed up
+  size_t most_lines = 15;   // of code; the rest is summed up
+  std::string device_text;  // of the device that was asked for
 };
 
 std::string replay_page(const std::string& file, const DeviceReplay& device,

@@ -1,6 +1,6 @@
-// What torch.cuda.memory_stats() or host_memory_stats() returned at some moment: PyTorch's own counters by
-// their flat names, such as "allocated_bytes.all.peak" (of the host "allocated_bytes.peak"). Plain data,
-// nothing is derived. Source: torch/cuda/memory.py, memory_stats().
+// What torch.cuda.memory_stats() or host_memory_stats() returned, or memory_summary() printed, at some
+// moment: PyTorch's own counters by their flat names, such as "allocated_bytes.all.peak" (of the host
+// "allocated_bytes.peak"). Plain data, nothing is derived. Source: torch/cuda/memory.py, memory_stats().
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,9 @@
 namespace plimsoll {
 
 struct RecordedMemoryStats {
-  bool is_host = false;                     // of pinned host memory
+  bool is_host = false;  // of pinned host memory
+  std::string source = "torch.cuda.memory_stats()";
+  std::optional<int> device;                // where the source says it
   std::map<std::string, int64_t> counters;  // those that PyTorch is known to have
   std::vector<std::string> notes;           // keys that aren't
 

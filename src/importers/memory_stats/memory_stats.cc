@@ -87,6 +87,7 @@ class Flattener {
   }
   RecordedMemoryStats finish() {
     stats_.is_host = std::ranges::any_of(stats_.counters, [](const auto& c) { return is_of_host(c.first); });
+    if (stats_.is_host) stats_.source = "torch.cuda.host_memory_stats()";
     if (unknown_ > kMostUnknownKeys)
       stats_.notes.push_back(fmt::format("{} more keys are not known", unknown_ - kMostUnknownKeys));
     return std::move(stats_);

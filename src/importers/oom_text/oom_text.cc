@@ -14,6 +14,7 @@ struct Mark {
   std::string_view words;
   bool is_mps;
 };
+constexpr std::string_view kWrongSize = "more than 1EB memory";  // other_failures.h
 constexpr std::array<Mark, 3> kMarks = {{{"out of memory. Tried to allocate ", false},
                                          {"out of memory (MPS allocated: ", true},
                                          {"out of memory) Currently allocated : ", false}}};
@@ -206,7 +207,8 @@ Found find_mark(std::string_view text, size_t from) {
   constexpr std::string_view kFirst = "out";
   for (size_t at = text.find(kFirst, from); at != std::string_view::npos; at = text.find(kFirst, at + 1))
     for (const Mark& mark : kMarks)
-      if (const size_t length = length_of(mark.words, text.substr(at)); length > 0)
+      if (const size_t length = length_of(mark.words, text.substr(at));
+          length > 0 && length_of(kWrongSize, text.substr(at + length)) == 0)
         return {.at = at, .length = length, .is_mps = mark.is_mps};
   return {};
 }

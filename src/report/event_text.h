@@ -1,0 +1,15 @@
+// Moments of a recorded trace, for pages.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trace/allocation_trace.h"
+
+namespace plimsoll {
+
+std::string milliseconds_text(Nanoseconds time);  // "2.5 ms"
+// "after event 11, 2.5 ms into the trace"
+std::string event_text(const AllocationTrace& trace, const std::optional<size_t>& event);
+
+}  // namespace plimsoll

@@ -1,0 +1,54 @@
+#include "report/what_if_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+DeviceReplay replay_of(const AllocationTrace& trace, Bytes recorded, std::vector<WhatIf> what_if) {
+  DeviceReplay device{.trace = &trace};
+  device.analysis.reserved.value = recorded;
+  device.analysis.what_if = std::move(what_if);
+  return device;
+}
+
+TEST(WhatIfText, ChangesAreCountedFromTheRecordedSettings) {
+  const AllocationTrace trace;
+  const DeviceReplay d =
+      replay_of(trace, kGiB * 6,
+                {{.is_as_recorded = true, .capacity = kGiB * 39, .peak_reserved = kGiB * 6},
+                 {.configuration = "expandable_segments:True",
+                  .capacity = kGiB * 39,
+                  .peak_reserved = kGiB * 5,
+                  .retries = 1}});
+  EXPECT_THAT(what_if_text(d, "on a device of 40.00 GiB"),
+              AllOf(HasSubstr("as recorded (PyTorch's default)  39.00 GiB       6.00 GiB             "),
+                    HasSubstr("expandable_segments:True         39.00 GiB       5.00 GiB  -1.00 GiB"),
+                    HasSubstr("on a device of 40.00 GiB\n"), Not(HasSubstr("the recording itself"))));
+}
+
+TEST(WhatIfText, AnotherPeakThanTheRecordingIsExplained) {
+  const AllocationTrace trace;
+  DeviceReplay d = replay_of(trace, kGiB * 6, {{.is_as_recorded = true, .peak_reserved = kGiB * 7}});
+  EXPECT_THAT(what_if_text(d, ""),
+              AllOf(HasSubstr("no limit"), HasSubstr("the recording itself peaked at 6.00 GiB"),
+                    HasSubstr("the allocator chose other segments")));
+  d.analysis.at_peak = {LiveBlock{}};
+  EXPECT_THAT(what_if_text(d, ""), HasSubstr("blocks from before the trace are placed anew"));
+  d.analysis.what_if[0].capacity = kGiB * 7;  // another device is explained by being one
+  EXPECT_THAT(what_if_text(d, ""), Not(HasSubstr("the recording itself")));
+}
+
+TEST(WhatIfText, IsEmptyWhenNothingWasAsked) {
+  const AllocationTrace trace;
+  EXPECT_THAT(what_if_text(replay_of(trace, kGiB, {}), ""), IsEmpty());
+}
+
+}  // namespace
+}  // namespace plimsoll
