@@ -18,10 +18,10 @@ class IndexedText final : public TokenSource {
       : files_(std::move(files)), end_of_document_(end_of_document), open_scanner_(std::move(open_scanner)) {}
 
   Result<void> build() {
-    for (size_t i = 0; i < files_.size(); ++i) {
+    for (const CorpusFile& file : files_) {
       starts_.push_back(tokens_);
       first_notes_.push_back(notes_.size());
-      PLIMSOLL_CHECK(note_file(files_[i]));
+      PLIMSOLL_CHECK(note_file(file));
     }
     first_notes_.push_back(notes_.size());
     notes_.shrink_to_fit();
