@@ -18,10 +18,12 @@ namespace {
 
 // How many statements of changed programs an answer may cost. Of a job that fits the table: all rows of a
 // model of 32 layers. Of another, which is worth waiting up to a second for, the table and the search for a
-// cure.
+// cure; of a large program (a model of some 70 layers) no more than a moment allows.
 constexpr size_t kStatementsOfTable = 140'000;
 constexpr size_t kStatementsOfTableUnfit = 1'000'000;
 constexpr size_t kStatementsOfCure = 3'500'000;
+constexpr size_t kLargeProgram = 30'000;
+constexpr size_t kStatementsOfLargeCure = 400'000;
 constexpr size_t kFewest = 2;
 
 std::string text_of(const std::vector<std::string>& settings) {
@@ -140,7 +142,7 @@ class Finder {
     if (tries_all_) return rows;
     PartIndices order = rows;
     std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return candidates_[i].aim; });
-    const size_t budget = fits_ ? kStatementsOfTable : kStatementsOfTableUnfit;
+    const size_t budget = fits_ || is_large() ? kStatementsOfTable : kStatementsOfTableUnfit;
     const size_t one = std::max<size_t>(1, run_.program.statements.size());
     size_t left = std::max(kFewest, budget / one) - (has_several ? 1 : 0);
     for (const size_t i : order) {
@@ -185,12 +187,15 @@ class Finder {
     return merged(all);
   }
 
+  bool is_large() const { return run_.program.statements.size() > kLargeProgram; }
+
   // Parts that may not help: all of them where there is time, or where one of them does more alone.
   PartIndices suspects_among(const PartIndices& parts, Bytes wanted) const {
     const bool is_any_better = std::ranges::any_of(parts, [&](size_t part) {
       return changes_[part] && changes_[part]->wanted + kLeastSaving <= wanted;
     });
-    if (!fits_ || tries_all_ || is_any_better) return parts;
+    const bool has_time = (!fits_ && !is_large()) || tries_all_;
+    if (has_time || is_any_better) return parts;
     PartIndices suspects;
     for (const size_t part : parts)
       if (changes_[part] && changes_[part]->saved < kLeastSaving) suspects.push_back(part);
@@ -223,7 +228,8 @@ class Finder {
     std::vector<std::optional<Change>> changes(asked.size());
     size_t cost = jobs_.statements();
     for (const Candidate& c : asked) cost += jobs_.cost_of(c);
-    if (cost > kStatementsOfCure && !tries_all_) {
+    const size_t budget = is_large() ? kStatementsOfLargeCure : kStatementsOfCure;
+    if (cost > budget && !tries_all_) {
       found_.is_search_cut = true;
       return changes;
     }

@@ -55,6 +55,10 @@ class TrainCommand final : public Command {
     PLIMSOLL_TRY(architecture, read_model(job.model.name, data_dir(),
                                           {.layers = job.model.layers, .overrides = job.model.overrides}));
     PLIMSOLL_TRY(resolved, resolve(job, architecture, {.name = "this machine's CPU", .gpus_per_node = 1}));
+    if (resolved.mesh.world > 1)
+      return fail({.position = {.key = "hardware.gpus"},
+                   .message = "plimsoll train runs one process so far",
+                   .expected = "1"});
     at::set_num_threads(thread_count(resolved));
     PLIMSOLL_CHECK(train(architecture, resolved));
     return kAnswered;
