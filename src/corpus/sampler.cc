@@ -27,11 +27,7 @@ uint64_t scramble(uint64_t key, int half_bits, uint64_t value) {
 
 int64_t permuted(uint64_t key, int64_t size, int64_t index) {
   assert(size > 0 && index >= 0 && index < size);
-<<<<<<< HEAD
   const auto bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(size) - 1));
-=======
-  const int bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(size) - 1));
->>>>>>> tidy
   const int half_bits = (bits + 1) / 2;
   if (half_bits == 0) return 0;
   auto value = static_cast<uint64_t>(index);
