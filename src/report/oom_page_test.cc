@@ -44,18 +44,5 @@ TEST(OomPage, OneOfSeveralProcesses) {
   EXPECT_THAT(oom_page("log", {m}, {}), HasSubstr("processes 2274, 9, beside the above"));
 }
 
-// A job's ranks that run out alike are one block of the page.
-TEST(OomPage, GpusThatRanOutAlikeAreSaidTogether) {
-  std::vector<OutOfMemoryMessage> messages(3, message(kGiB * 2, kGiB, kGiB * 78, kMiB * 512));
-  messages[1].device = 3;
-  messages[2].device = 5;
-  messages[2].allocated = kGiB * 77;
-  const std::string page = oom_page("log", messages, {});
-  EXPECT_THAT(page, HasSubstr("CUDA out of memory on GPUs 0, 3: 2.00 GiB was asked for"));
-  EXPECT_THAT(page, HasSubstr("CUDA out of memory on GPU 5: 2.00 GiB was asked for"));
-  const std::string title = "out of memory on";
-  EXPECT_EQ(page.find(title, page.find(title, page.find(title) + 1) + 1), std::string::npos);
-}
-
 }  // namespace
 }  // namespace plimsoll
