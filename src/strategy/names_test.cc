@@ -77,7 +77,7 @@ TEST(Names, RecomputeRoundTrips) {
 
 TEST(Names, EveryValueHasOne) {
   EXPECT_EQ(written_names<Framework>().size(), 5u);
-  EXPECT_EQ(written_names<Precision>().size(), 5u);
+  EXPECT_EQ(written_names<Precision>().size(), 6u);
   EXPECT_EQ(name_of(DataParallelEngine::kFsdp2), "fsdp2");
   EXPECT_EQ(name_of(UseCache::kConfig), "config");
   EXPECT_EQ(name_of(ZeroGrad::kSetToNone), "set-to-none");

@@ -21,6 +21,14 @@ using testing::HasSubstr;
 
 constexpr int64_t kRanks = 4;
 
+// GPT-2 has names of its own for sizes.
+Architecture small(const std::string& family) {
+  using pytorch::member;
+  if (family != "gpt2") return pytorch::small(family, {member("head_dim", 8)});
+  return pytorch::small(family,
+                        {member("n_embd", 32), member("n_layer", 2), member("n_head", 4), member("n_positions", 64)});
+}
+
 Result<ResolvedJob> job_of(const Architecture& a, const std::vector<std::string>& settings) {
   Job job;
   job.framework = Framework::kNative;
@@ -76,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Native, Stages, testing::Values(0, 1, 2, 3));
 // facts: bf16 parameters and fp32 masters, moments and gradients; with everything divided 18 bytes a parameter.
 TEST_P(Stages, HoldWhatTheZeroTableSays) {
   const int64_t stage = GetParam();
-  const Training t = training_of(pytorch::small("llama"), with_stage(stage));
+  const Training t = training_of(small("llama"), with_stage(stage));
   const int64_t all = elements_of(t), part = all / kRanks;
   EXPECT_EQ(all % kRanks, 0);
   std::map<Category, int64_t> held = live_after(t, {t.load});
@@ -93,7 +101,7 @@ TEST_P(Stages, HoldWhatTheZeroTableSays) {
 // A step leaves exactly what it found, so every later step is like the first.
 TEST_P(Stages, StepsLeaveNothingBehind) {
   for (const std::string recompute : {"none", "full", "every-2", "selective"}) {
-    const Training t = training_of(pytorch::small("qwen3"),
+    const Training t = training_of(small("qwen3"),
                                    with_stage(GetParam(), {"recompute.mode=" + recompute, "batch.accumulation=3"}));
     std::vector<uint32_t> sections{t.load};
     const std::map<Category, int64_t> before = live_after(t, sections);
@@ -109,8 +117,8 @@ TEST_P(Stages, StepsLeaveNothingBehind) {
 
 // Ranks differ in where their part begins, in nothing else.
 TEST_P(Stages, RanksAreAlikeButForOffsets) {
-  const Training first = training_of(pytorch::small("gpt2"), with_stage(GetParam()), 0);
-  const Training last = training_of(pytorch::small("gpt2"), with_stage(GetParam()), kRanks - 1);
+  const Training first = training_of(small("gpt2"), with_stage(GetParam()), 0);
+  const Training last = training_of(small("gpt2"), with_stage(GetParam()), kRanks - 1);
   ASSERT_EQ(first.program.statements.size(), last.program.statements.size());
   ASSERT_EQ(first.program.storages.size(), last.program.storages.size());
   for (size_t i = 0; i < first.program.storages.size(); ++i)
@@ -120,7 +128,7 @@ TEST_P(Stages, RanksAreAlikeButForOffsets) {
 }
 
 TEST_P(Stages, TextFormRoundTrips) {
-  const Training t = training_of(pytorch::small("llama"), with_stage(GetParam()));
+  const Training t = training_of(small("llama"), with_stage(GetParam()));
   const std::string text = to_text(t.program);
   const Result<Program> parsed = parse_program(text, "test");
   ASSERT_TRUE(parsed) << parsed.error().to_text();
@@ -129,7 +137,7 @@ TEST_P(Stages, TextFormRoundTrips) {
 
 // Over one rank nothing is divided: each stage is the program without an engine.
 TEST(NativeTraining, OneRankIsTheProgramWithoutAnEngine) {
-  const Architecture a = pytorch::small("llama");
+  const Architecture a = small("llama");
   const std::string none = to_text(training_of(a, {}).program);
   for (const std::string stage : {"0", "1", "2", "3"})
     EXPECT_EQ(to_text(training_of(a, {"parallel.engine=zero", "zero.stage=" + stage}).program), none);
@@ -137,7 +145,7 @@ TEST(NativeTraining, OneRankIsTheProgramWithoutAnEngine) {
 
 TEST(NativeTraining, UnitsTakeEveryParameterOnceInOrder) {
   for (const std::string family : {"llama", "gpt2", "qwen3", "mistral", "qwen2"}) {
-    const Architecture a = pytorch::small(family);
+    const Architecture a = small(family);
     std::vector<int> times(a.parameters.size());
     for (const Unit& unit : make_units(a, 3)) {
       EXPECT_EQ(unit.elements % (3 * kUnitAlignment), 0);
@@ -158,7 +166,7 @@ TEST(NativeTraining, UnitsTakeEveryParameterOnceInOrder) {
 
 TEST(NativeTraining, WhatItCannotDoIsRefusedByName) {
   const auto error = [](const std::string& family, const std::vector<std::string>& settings) {
-    const auto job = job_of(pytorch::small(family), settings);
+    const auto job = job_of(small(family), settings);
     return job ? std::string() : job.error().to_text();
   };
   EXPECT_THAT(error("gemma", {}), HasSubstr("framework native has no family gemma"));

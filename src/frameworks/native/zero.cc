@@ -21,7 +21,7 @@ Zero::Zero(Recorder& recorder, const Architecture& architecture, const ResolvedJ
       dtype_(parameter_dtype(job.precision)),
       parameters_(architecture.parameters.size()),
       place_of_(architecture.parameters.size()) {
-  for (Unit& unit : make_units(architecture, is_sharded(1) ? ranks_ : 1))
+  for (Unit& unit : make_units(architecture, shards()))
     states_.push_back({.unit = std::move(unit)});
   for (size_t u = 0; u < states_.size(); ++u)
     for (size_t i = 0; i < states_[u].unit.tensors.size(); ++i)
@@ -64,7 +64,7 @@ std::vector<Value> Zero::views_of(const Value& flat, const State& s) {
 
 Value Zero::part_of(const Value& whole, const State& s) {
   const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
-  return ops::slice(whole, 0, rank_ * shard_elements(s), shard_elements(s));
+  return ops::slice(whole, 0, is_sharded(1) ? rank_ * shard_elements(s) : 0, shard_elements(s));
 }
 
 void Zero::load() {
