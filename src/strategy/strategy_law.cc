@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "strategy/field.h"
@@ -37,7 +38,8 @@ FieldValue any_value(const Field& field) {
       return *rc::gen::inRange<int64_t>(static_cast<int64_t>(field.range->lowest),
                                         static_cast<int64_t>(field.range->highest) + 1);
     case FieldKind::kNumber:
-      return std::ldexp(*rc::gen::inRange<int>(1, 1 << 20), *rc::gen::inRange(-40, 1));
+      return std::min(field.range->highest,
+                      std::ldexp(*rc::gen::inRange<int>(1, 1 << 20), *rc::gen::inRange(-40, 1)));
     case FieldKind::kChoice:
       return any_choice(field);
     case FieldKind::kText:

@@ -25,8 +25,8 @@ constexpr int64_t kRanks = 4;
 Architecture small(const std::string& family) {
   using pytorch::member;
   if (family != "gpt2") return pytorch::small(family, {member("head_dim", 8)});
-  return pytorch::small(family,
-                        {member("n_embd", 32), member("n_layer", 2), member("n_head", 4), member("n_positions", 64)});
+  return pytorch::small(
+      family, {member("n_embd", 32), member("n_layer", 2), member("n_head", 4), member("n_positions", 64)});
 }
 
 Result<ResolvedJob> job_of(const Architecture& a, const std::vector<std::string>& settings) {
@@ -48,7 +48,8 @@ Training training_of(const Architecture& a, const std::vector<std::string>& sett
 }
 
 std::vector<std::string> with_stage(int64_t stage, std::vector<std::string> settings = {}) {
-  settings.insert(settings.end(), {"parallel.engine=zero", "hardware.gpus=4", "zero.stage=" + std::to_string(stage)});
+  settings.insert(settings.end(),
+                  {"parallel.engine=zero", "hardware.gpus=4", "zero.stage=" + std::to_string(stage)});
   return settings;
 }
 
@@ -68,7 +69,8 @@ std::map<Category, int64_t> live_after(const Training& t, const std::vector<uint
       const Statement& s = t.program.statements[i];
       if (s.kind == StatementKind::kFree) count(s.index, false);
       if (s.kind != StatementKind::kOp || shares_input_storage(t.program.ops[s.index].kind)) continue;
-      for (TensorId o : t.program.outputs(t.program.ops[s.index])) count(t.program.tensor(o).storage.value, true);
+      for (TensorId o : t.program.outputs(t.program.ops[s.index]))
+        count(t.program.tensor(o).storage.value, true);
     }
   return bytes;
 }
@@ -81,7 +83,8 @@ int64_t elements_of(const Training& t) {
 class Stages : public testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Native, Stages, testing::Values(0, 1, 2, 3));
 
-// facts: bf16 parameters and fp32 masters, moments and gradients; with everything divided 18 bytes a parameter.
+// facts: bf16 parameters and fp32 masters, moments and gradients; with everything divided 18 bytes a
+// parameter.
 TEST_P(Stages, HoldWhatTheZeroTableSays) {
   const int64_t stage = GetParam();
   const Training t = training_of(small("llama"), with_stage(stage));
@@ -101,8 +104,8 @@ TEST_P(Stages, HoldWhatTheZeroTableSays) {
 // A step leaves exactly what it found, so every later step is like the first.
 TEST_P(Stages, StepsLeaveNothingBehind) {
   for (const std::string recompute : {"none", "full", "every-2", "selective"}) {
-    const Training t = training_of(small("qwen3"),
-                                   with_stage(GetParam(), {"recompute.mode=" + recompute, "batch.accumulation=3"}));
+    const Training t = training_of(
+        small("qwen3"), with_stage(GetParam(), {"recompute.mode=" + recompute, "batch.accumulation=3"}));
     std::vector<uint32_t> sections{t.load};
     const std::map<Category, int64_t> before = live_after(t, sections);
     for (const MicroStep& m : t.micro_steps) sections.insert(sections.end(), {m.forward, m.backward});
@@ -172,8 +175,10 @@ TEST(NativeTraining, WhatItCannotDoIsRefusedByName) {
   EXPECT_THAT(error("gemma", {}), HasSubstr("framework native has no family gemma"));
   EXPECT_THAT(error("llama", {"precision=fp16"}), HasSubstr("fp32 or bf16-mixed"));
   EXPECT_THAT(error("llama", {"hardware.gpus=2", "parallel.engine=fsdp2"}), HasSubstr("none or zero"));
-  EXPECT_THAT(error("llama", {"optimizer.name=muon"}), HasSubstr("muon is not supported with framework native"));
-  EXPECT_THAT(error("llama", {"loss.path=chunked"}), HasSubstr("chunked is not supported with framework native"));
+  EXPECT_THAT(error("llama", {"optimizer.name=muon"}),
+              HasSubstr("muon is not supported with framework native"));
+  EXPECT_THAT(error("llama", {"loss.path=chunked"}),
+              HasSubstr("chunked is not supported with framework native"));
   EXPECT_THAT(error("llama", {"loop.hold_outputs=true"}), HasSubstr("loop.hold_outputs"));
   EXPECT_EQ(error("llama", {}), "");
 }

@@ -21,8 +21,7 @@ Zero::Zero(Recorder& recorder, const Architecture& architecture, const ResolvedJ
       dtype_(parameter_dtype(job.precision)),
       parameters_(architecture.parameters.size()),
       place_of_(architecture.parameters.size()) {
-  for (Unit& unit : make_units(architecture, shards()))
-    states_.push_back({.unit = std::move(unit)});
+  for (Unit& unit : make_units(architecture, shards())) states_.push_back({.unit = std::move(unit)});
   for (size_t u = 0; u < states_.size(); ++u)
     for (size_t i = 0; i < states_[u].unit.tensors.size(); ++i)
       place_of_[states_[u].unit.tensors[i].parameter] = {u, i};
