@@ -35,7 +35,7 @@ void add_argument(CLI::App& app, const Argument& argument) {
         argument.name, [target = *text](const std::string& value) { *target = value; }, argument.help);
   if (auto* const* list = std::get_if<std::vector<std::string>*>(&argument.target)) {
     option = app.add_option(argument.name, **list, argument.help);
-    if (argument.name.starts_with("-")) option->expected(1)->take_all();
+    if (argument.name.starts_with("-")) option->expected(1)->allow_extra_args(false)->take_all();
   }
   option->type_name(argument.value);
 }

@@ -40,6 +40,7 @@ class EstimateCommand final : public Command {
 
   Result<int> run() override {
     PLIMSOLL_TRY(threshold, fail_threshold());
+    PLIMSOLL_CHECK(check_outputs({{.name = "--events", .path = events_}}, job_.inputs()));
     PLIMSOLL_TRY(loaded, load_job(job_));
     const EstimateRequest request{.architecture = loaded.architecture,
                                   .job = loaded.job,

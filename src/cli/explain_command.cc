@@ -49,8 +49,8 @@ class ExplainCommand final : public Command {
   }
 
   Result<int> run() override {
-    PLIMSOLL_CHECK(check_outputs_differ(
-        {{.name = "--trace", .path = trace_}, {.name = "--snapshot", .path = snapshot_}}));
+    PLIMSOLL_CHECK(check_outputs(
+        {{.name = "--trace", .path = trace_}, {.name = "--snapshot", .path = snapshot_}}, job_.inputs()));
     PLIMSOLL_TRY(loaded, load_job(job_));
     PLIMSOLL_TRY(run, run_estimate({.architecture = loaded.architecture,
                                     .job = loaded.job,

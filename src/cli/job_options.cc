@@ -79,6 +79,16 @@ std::vector<Argument> JobOptions::arguments() {
   return arguments;
 }
 
+std::vector<std::string> JobOptions::inputs() const {
+  const auto gpu = fields.find("hardware.gpu");
+  std::vector<std::string> inputs;
+  for (const std::optional<std::string>& input :
+       {model, job_file, cluster, gpu == fields.end() ? std::nullopt : gpu->second})
+    if (input) inputs.push_back(*input);
+  if (model) inputs.push_back(*model + "/config.json");
+  return inputs;
+}
+
 Result<LoadedJob> load_job(const JobOptions& options) {
   PLIMSOLL_TRY(job, read_job(options));
   PLIMSOLL_CHECK(check_given(job));

@@ -20,7 +20,8 @@ struct JobOptions {
   std::map<std::string, std::optional<std::string>> fields;  // by path in the job file, from flags
   std::vector<std::string> settings;                         // "a.b=c"
 
-  std::vector<Argument> arguments();  // they point into this object
+  std::vector<Argument> arguments();        // they point into this object
+  std::vector<std::string> inputs() const;  // what may name a file that is read
 };
 
 struct LoadedJob {

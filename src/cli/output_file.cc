@@ -7,34 +7,18 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <streambuf>
 #include <utility>
 
+#include "cli/output_target.h"
+
 namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error unwritable(const std::string& path, int why) {
-  const std::string reason = why != 0 ? std::string(": ") + std::strerror(why) : std::string();
-  return {
-      .position = {.file = path}, .message = "can't be written" + reason, .expected = "a file to write to"};
-}
-
-// What the path leads to: links are followed even where the last leads nowhere yet, as open() does.
-fs::path target_of(fs::path path) {
-  constexpr int kMostLinks = 40;  // Linux's own bound
-  std::error_code problem;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path, problem); ++i) {
-    const fs::path next = fs::read_symlink(path, problem);
-    if (problem) break;
-    path = next.is_absolute() ? next : path.parent_path() / next;
-  }
-  return path;
-}
 
 class DescriptorBuffer final : public std::streambuf {
  public:
@@ -63,50 +47,78 @@ class DescriptorBuffer final : public std::streambuf {
   std::array<char, 65536> buffer_;
 };
 
-// A new file beside `target`, removed again unless it takes the target's name.
+// Returns whether all of it could be written; errno says why not.
+bool fill(int descriptor, const std::function<void(std::ostream&)>& write) {
+  DescriptorBuffer buffer(descriptor);
+  std::ostream stream(&buffer);
+  errno = 0;
+  write(stream);
+  stream.flush();
+  return stream.good();
+}
+
+// A new file in the target's folder, gone again unless it takes the target's name. It has no name of its own
+// until then, so that a run that is killed leaves nothing; where the file system can't do that (open() with
+// O_TMPFILE), the file is called TARGET.PID-N.partial meanwhile.
 class PartialFile {
  public:
   explicit PartialFile(const fs::path& target) : target_(target) {
-    constexpr int kMostTries = 100;
-    constexpr mode_t kMode = 0666;  // the process's umask takes from it
-    for (int i = 0; i < kMostTries && descriptor_ == -1; ++i) {
-      path_ = fmt::format("{}.{}-{}.partial", target.string(), getpid(), i);
-      descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kMode);
-      if (descriptor_ == -1 && errno != EEXIST) return;
-    }
-    is_there_ = descriptor_ != -1;
+    open_unnamed();
+    if (descriptor_ == -1)
+      name([this](const char* path) {
+        descriptor_ = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kMode);
+        return descriptor_ != -1;
+      });
   }
   ~PartialFile() {
     if (descriptor_ != -1) close(descriptor_);
-    if (is_there_) unlink(path_.c_str());
+    if (has_name_) unlink(path_.c_str());
   }
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
-  // Each returns whether it could; errno says why not.
-  bool is_open() const { return descriptor_ != -1; }
-  bool fill(const std::function<void(std::ostream&)>& write) {
-    DescriptorBuffer buffer(descriptor_);
-    std::ostream stream(&buffer);
-    errno = 0;
-    write(stream);
-    stream.flush();
-    return stream.good();
-  }
+  int descriptor() const { return descriptor_; }  // -1: errno says why
+  // Returns whether it could; errno says why not.
   bool take_name() {
     struct stat old {};
     if (stat(target_.c_str(), &old) == 0 && fchmod(descriptor_, old.st_mode & 07777) != 0) return false;
+    if (!has_name_) name([this](const char* path) { return link_as(path); });
+    if (!has_name_) return false;
     const bool is_closed = close(std::exchange(descriptor_, -1)) == 0;
     if (!is_closed || rename(path_.c_str(), target_.c_str()) != 0) return false;
-    is_there_ = false;
+    has_name_ = false;
     return true;
   }
 
  private:
+  static constexpr mode_t kMode = 0666;  // the process's umask takes from it
+
+  std::string open_path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  bool link_as(const char* path) const {
+    return linkat(AT_FDCWD, open_path().c_str(), AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+  }
+  void open_unnamed() {
+#ifdef O_TMPFILE
+    const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
+    descriptor_ = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+    if (descriptor_ != -1 && access(open_path().c_str(), F_OK) != 0)  // no /proc
+      close(std::exchange(descriptor_, -1));
+#endif
+  }
+  // By the first name that is free.
+  void name(const std::function<bool(const char*)>& give) {
+    constexpr int kMostTries = 100;
+    for (int i = 0; i < kMostTries; ++i) {
+      path_ = fmt::format("{}.{}-{}.partial", target_.string(), getpid(), i);
+      has_name_ = give(path_.c_str());
+      if (has_name_ || errno != EEXIST) return;
+    }
+  }
+
   fs::path target_;
   std::string path_;
   int descriptor_ = -1;
-  bool is_there_ = false;
+  bool has_name_ = false;
 };
 
 Result<void> write_in_place(const std::string& path, const std::function<void(std::ostream&)>& write) {
@@ -119,40 +131,74 @@ Result<void> write_in_place(const std::string& path, const std::function<void(st
   return {};
 }
 
+Result<void> write_to_descriptor(const std::string& path, int descriptor,
+                                 const std::function<void(std::ostream&)>& write) {
+  std::fflush(stdout);  // what was printed before comes first
+  if (!fill(descriptor, write)) return fail(unwritable(path, errno));
+  return {};
+}
+
+fs::path place_of(const std::string& path) {
+  const Result<OutputTarget> target = find_output_target(path);
+  std::error_code ignored;
+  return target ? fs::weakly_canonical(target->path, ignored) : fs::path(path);
+}
+
 bool is_same_file(const std::string& one, const std::string& other) {
   constexpr std::string_view kNowhere = "/dev/null";
   std::error_code problem;
   if (one == kNowhere && other == kNowhere) return false;
-  if (fs::equivalent(one, other, problem)) return true;
-  const auto place = [](const std::string& path) {
-    std::error_code ignored;
-    return fs::weakly_canonical(target_of(path), ignored);
-  };
-  return place(one) == place(other);
+  return fs::equivalent(one, other, problem) || place_of(one) == place_of(other);
+}
+
+bool is_regular_and_same(const std::string& one, const std::string& other) {
+  std::error_code problem;
+  return fs::is_regular_file(one, problem) && fs::equivalent(one, other, problem);
+}
+
+// A file that standard output goes to can't be replaced by another at its end.
+Result<void> check_is_not_replaced(const OutputOption& output) {
+  const Result<OutputTarget> target = find_output_target(*output.path);
+  if (!target) return tl::unexpected(target.error());
+  if (target->kind != OutputTarget::Kind::kFile || !is_regular_and_same(*output.path, "/dev/stdout"))
+    return {};
+  return fail({.position = {.file = std::string(output.name)},
+               .message = fmt::format("{} is the file that standard output goes to", *output.path),
+               .expected = "a file of its own",
+               .hint = "/dev/stdout writes both there, one after the other"});
 }
 
 }  // namespace
 
 Result<void> write_output_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  PLIMSOLL_TRY(target, find_output_target(path));
+  if (target.descriptor) return write_to_descriptor(path, *target.descriptor, write);
+  if (target.kind == OutputTarget::Kind::kInPlace) return write_in_place(path, write);
   std::error_code problem;
-  const fs::path target = target_of(path);
-  const bool exists = fs::exists(target, problem);
-  if (exists && !fs::is_regular_file(target, problem)) return write_in_place(path, write);
-  if (exists && access(target.c_str(), W_OK) != 0) return fail(unwritable(path, errno));
-  PartialFile partial(target);
-  if (!partial.is_open() || !partial.fill(write) || !partial.take_name())
+  if (fs::exists(target.path, problem) && access(target.path.c_str(), W_OK) != 0)
+    return fail(unwritable(path, errno));
+  PartialFile partial(target.path);
+  if (partial.descriptor() == -1 || !fill(partial.descriptor(), write) || !partial.take_name())
     return fail(unwritable(path, errno));
   return {};
 }
 
-Result<void> check_outputs_differ(const std::vector<OutputOption>& outputs) {
-  for (size_t i = 0; i < outputs.size(); ++i)
+Result<void> check_outputs(const std::vector<OutputOption>& outputs, const std::vector<std::string>& inputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].path) continue;
+    const auto refuse = [&](const std::string& what) {
+      return fail({.position = {.file = std::string(outputs[i].name)},
+                   .message = fmt::format("{} is the file that {}", *outputs[i].path, what),
+                   .expected = "a file of its own"});
+    };
+    PLIMSOLL_CHECK(check_is_not_replaced(outputs[i]));
+    for (const std::string& input : inputs)
+      if (is_regular_and_same(*outputs[i].path, input == "-" ? "/dev/stdin" : input))
+        return refuse("is read");
     for (size_t j = 0; j < i; ++j)
-      if (outputs[i].path && outputs[j].path && is_same_file(*outputs[i].path, *outputs[j].path))
-        return fail(
-            {.position = {.file = std::string(outputs[i].name)},
-             .message = fmt::format("{} is the file that {} writes", *outputs[i].path, outputs[j].name),
-             .expected = "a file of its own"});
+      if (outputs[j].path && is_same_file(*outputs[i].path, *outputs[j].path))
+        return refuse(fmt::format("{} writes", outputs[j].name));
+  }
   return {};
 }
 

@@ -1,7 +1,7 @@
-// A file that a command writes: whole or not at all. The text goes to a file of its own beside it, which
-// takes its name when all of it is written, so that a run that is killed leaves no half of an answer under
-// that name. A link is followed: what it leads to is replaced, not the link. What is no regular file, such as
-// /dev/stdout, is written as it is.
+// A file that a command writes: whole or not at all. The text goes to a file of its own, which takes the
+// target's name when all of it is written, so that a run that is killed leaves no half of an answer under
+// that name. A link is followed: what it leads to is replaced, not the link. An open descriptor, such as
+// /dev/stdout, a pipe and a device are written as they are (cli/output_target.h).
 #pragma once
 
 #include <functional>
@@ -22,7 +22,8 @@ struct OutputOption {
   std::string_view name;  // "--trace"
   const std::optional<std::string>& path;
 };
-// Errors: two of them would write the same file.
-Result<void> check_outputs_differ(const std::vector<OutputOption>& outputs);
+// Errors: two of them would write the same file, one would write a file that the command reads, or replace
+// the file that standard output goes to. Inputs that are no path of a file are passed over.
+Result<void> check_outputs(const std::vector<OutputOption>& outputs, const std::vector<std::string>& inputs);
 
 }  // namespace plimsoll

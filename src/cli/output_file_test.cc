@@ -1,5 +1,6 @@
 #include "cli/output_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -92,7 +93,7 @@ TEST_F(OutputFolder, ALinkStaysAndWhatItLeadsToIsWritten) {
 TEST_F(OutputFolder, TwoOutputsAreTwoFiles) {
   const auto differ = [](const std::string& trace, const std::string& snapshot) {
     const std::optional<std::string> one = trace, other = snapshot;
-    return check_outputs_differ({{.name = "--trace", .path = one}, {.name = "--snapshot", .path = other}});
+    return check_outputs({{.name = "--trace", .path = one}, {.name = "--snapshot", .path = other}}, {});
   };
   fs::create_symlink("a", in_folder("link"));
   EXPECT_TRUE(differ(in_folder("a"), in_folder("b")));
@@ -104,7 +105,73 @@ TEST_F(OutputFolder, TwoOutputsAreTwoFiles) {
   EXPECT_EQ(same.error().position.file, "--snapshot");
   const std::optional<std::string> none;
   EXPECT_TRUE(
-      check_outputs_differ({{.name = "--trace", .path = none}, {.name = "--snapshot", .path = none}}));
+      check_outputs({{.name = "--trace", .path = none}, {.name = "--snapshot", .path = none}}, {"a"}));
+}
+
+TEST_F(OutputFolder, WhatIsReadIsNotWritten) {
+  const std::optional<std::string> out = in_folder("./a");
+  const auto check = [&](const std::string& input) {
+    return check_outputs({{.name = "--out", .path = out}}, {"gpt2", input});
+  };
+  EXPECT_TRUE(check(in_folder("a")));  // neither is there
+  std::ofstream(in_folder("a")) << "snapshot";
+  std::ofstream(in_folder("b")) << "snapshot";
+  fs::create_symlink("a", in_folder("link"));
+  EXPECT_TRUE(check(in_folder("b")));
+  for (const char* name : {"a", "link"}) {
+    const auto same = check(in_folder(name));
+    ASSERT_FALSE(same) << name;
+    EXPECT_EQ(same.error().to_text(), fmt::format("--out: {} is the file that is read\n"
+                                                  "  expected: a file of its own",
+                                                  *out));
+  }
+}
+
+TEST_F(OutputFolder, AnOpenFileIsWrittenWhereItStands) {
+  const int descriptor = open(in_folder("page").c_str(), O_WRONLY | O_CREAT, 0600);
+  ASSERT_EQ(::write(descriptor, "before ", 7), 7);
+  for (const char* folder : {"/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"}) {
+    const auto done = write(fmt::format("{}/{}", folder, descriptor), "table ");
+    ASSERT_TRUE(done) << done.error().to_text();
+  }
+  fs::create_symlink(fmt::format("/dev/fd/{}", descriptor), in_folder("link"));
+  ASSERT_TRUE(write(in_folder("link"), "linked "));
+  ASSERT_EQ(::write(descriptor, "after", 5), 5);
+  close(descriptor);
+  EXPECT_EQ(text_of(in_folder("page")), "before table table table linked after");
+  EXPECT_FALSE(write(fmt::format("/dev/fd/{}", descriptor), "closed"));
+}
+
+TEST_F(OutputFolder, APipeIsWritten) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_TRUE(write(fmt::format("/dev/fd/{}", ends[1]), "text"));
+  close(ends[1]);
+  char read[8];
+  EXPECT_EQ(::read(ends[0], read, sizeof(read)), 4);
+  close(ends[0]);
+}
+
+TEST_F(OutputFolder, LinksWithoutEndStayAndAreAnError) {
+  fs::create_symlink("q2", in_folder("q1"));
+  fs::create_symlink("q1", in_folder("q2"));
+  const auto done = write(in_folder("q1"), "text");
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().message.find("Too many levels of symbolic links"), std::string::npos);
+  EXPECT_TRUE(fs::is_symlink(in_folder("q1")));
+  EXPECT_EQ(files(), (std::set<std::string>{"q1", "q2"}));
+}
+
+TEST_F(OutputFolder, ARunThatIsKilledLeavesNothing) {
+  const int probe = open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (probe == -1) GTEST_SKIP() << "the file system has no files without a name";
+  close(probe);
+  ASSERT_TRUE(write_output_file(in_folder("a.csv"), [&](std::ostream& out) {
+    out << "half";
+    out.flush();
+    EXPECT_EQ(files(), std::set<std::string>());
+  }));
+  EXPECT_EQ(files(), std::set<std::string>{"a.csv"});
 }
 
 TEST(OutputFile, NamesWhatCantBeWritten) {
