@@ -63,6 +63,8 @@ class ReplayCommand final : public Command {
 
   Result<int> run() override {
     if (!file_) return fail({.message = "no file is named", .expected = "plimsoll replay snapshot.pickle"});
+    PLIMSOLL_CHECK(
+        check_outputs({{.name = "--trace", .path = trace_}, {.name = "--out", .path = out_}}, {*file_}));
     PLIMSOLL_TRY(recording, open_recording(*file_));
     if (recording.format == RecordingFormat::kTorchSnapshot) return explain_snapshot(recording);
     PLIMSOLL_TRY(notes, notes_of_options(recording));
@@ -91,7 +93,7 @@ class ReplayCommand final : public Command {
     if (trace_) PLIMSOLL_CHECK(write_trace(snapshot));
     if (out_)
       PLIMSOLL_CHECK(write_output_file(
-          *out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices[0], out); }));
+          *out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices, out); }));
     print(recording.name, devices, snapshot.imperfections, device ? device->text : "");
     return kAnswered;
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "strategy/field.h"
+#include "strategy/name_pattern.h"
 #include "strategy/names.h"
 
 namespace plimsoll::field_builders {
@@ -62,6 +63,17 @@ Field boolean(FieldText text, Access access) {
 template <typename Access>
 Field words(FieldText text, Access access) {
   return plain<std::string>(text, FieldKind::kText, access);
+}
+// A regular expression on names.
+template <typename Access>
+Field pattern(FieldText text, Access access) {
+  Field field = words(text, access);
+  field.set = [access](Job& job, const FieldValue& value) -> Result<void> {
+    PLIMSOLL_CHECK(NamePattern::parse(std::get<std::string>(value)));
+    access(job) = std::get<std::string>(value);
+    return {};
+  };
+  return field;
 }
 template <typename Access>
 Field word_list(FieldText text, Access access) {

@@ -343,11 +343,11 @@ Fields loop_fields() {
 
 Fields training_fields() {
   return {
-      words({.path = "loop.trainable",
-             .help = "regular expression: only parameters whose name has a match are trained",
-             .default_text = "all",
-             .reason = "every parameter is trained"},
-            at(&Job::loop, &TrainingLoop::trainable)),
+      pattern({.path = "loop.trainable",
+               .help = "regular expression: only parameters whose name has a match are trained",
+               .default_text = "all",
+               .reason = "every parameter is trained"},
+              at(&Job::loop, &TrainingLoop::trainable)),
       boolean({.path = "loop.input_require_grads",
                .help = "enable_input_require_grads; always on with reentrant recompute",
                .reason = kLoopDefault},

@@ -2,41 +2,29 @@
 
 #include <fmt/format.h>
 
-#include <regex>
+#include "strategy/name_pattern.h"
 
 namespace plimsoll {
-namespace {
-
-constexpr size_t kMaxPatternBytes = 256;
-
-Error bad_pattern(std::string message) {
-  return {.position = {.key = "loop.trainable"},
-          .message = std::move(message),
-          .expected = "a regular expression, for example q_proj|v_proj"};
-}
-
-// Without back references, libstdc++ can match breadth first: no pattern takes exponential time or deep
-// recursion.
-#ifdef __GLIBCXX__
-constexpr auto kGrammar = std::regex::ECMAScript | std::regex_constants::__polynomial;
-#else
-constexpr auto kGrammar = std::regex::ECMAScript;
-#endif
-
-}  // namespace
 
 Result<std::vector<bool>> trainable_parameters(std::string_view pattern, const Architecture& architecture) {
-  if (pattern.size() > kMaxPatternBytes)
-    return fail(bad_pattern(fmt::format("is longer than {} bytes", kMaxPatternBytes)));
-  try {
-    const std::regex expression(pattern.begin(), pattern.end(), kGrammar);
-    std::vector<bool> trained;
-    for (const ParameterTensor& tensor : architecture.parameters)
-      trained.push_back(std::regex_search(tensor.name, expression));
-    return trained;
-  } catch (const std::regex_error& error) {
-    return fail(bad_pattern(fmt::format("is not a regular expression: {}", error.what())));
+  const auto refuse = [](std::string message, std::string expected) {
+    return fail({.position = {.key = "loop.trainable"},
+                 .message = std::move(message),
+                 .expected = std::move(expected)});
+  };
+  const Result<NamePattern> expression = NamePattern::parse(pattern);
+  if (!expression) return refuse(expression.error().message, expression.error().expected);
+  PatternEffort effort;
+  std::vector<bool> trained;
+  for (const ParameterTensor& tensor : architecture.parameters) {
+    if (tensor.name.size() > NamePattern::kMaxNameBytes)
+      return refuse(fmt::format("a parameter's name has {} bytes", tensor.name.size()),
+                    fmt::format("names of at most {} bytes", NamePattern::kMaxNameBytes));
+    trained.push_back(expression->is_in(tensor.name, effort));
+    if (effort.is_spent())
+      return refuse("takes too many steps to match", "an expression with fewer repetitions within repetitions");
   }
+  return trained;
 }
 
 }  // namespace plimsoll

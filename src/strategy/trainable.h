@@ -3,8 +3,7 @@
 //
 //   Result<std::vector<bool>> trained = trainable_parameters("q_proj|v_proj", architecture);
 //
-// The grammar is ECMAScript's, which agrees with Python's for what such expressions use. Matching takes time
-// linear in the length of a name.
+// Errors: a pattern that isn't read or that takes too long (strategy/name_pattern.h).
 #pragma once
 
 #include <string_view>

@@ -47,7 +47,8 @@ std::string_view name_of(BlockState state) {
 
 class SnapshotWriter {
  public:
-  SnapshotWriter(const AllocationTrace& trace, std::ostream& out) : trace_(trace), pickle_(out) {}
+  SnapshotWriter(std::span<const AllocationTrace> traces, std::ostream& out)
+      : traces_(traces), stacks_(traces.size()), pickle_(out) {}
 
   void write() {
     pickle_.begin_dict();
@@ -60,6 +61,8 @@ class SnapshotWriter {
   }
 
  private:
+  const AllocationTrace& trace() const { return traces_[at_]; }
+
   void item(std::string_view key, Bytes value) { item(key, value.value); }
   void item(std::string_view key, int64_t value) {
     pickle_.key(key);
@@ -81,16 +84,16 @@ class SnapshotWriter {
   // The same stack is the same list throughout the file.
   void write_frames(std::optional<StackId> stack) {
     pickle_.key("frames");
-    const bool is_known = stack && *stack < trace_.stacks.size();
-    const StackId id = is_known ? *stack : static_cast<StackId>(trace_.stacks.size());
-    const auto written = stacks_.find(id);
-    if (written != stacks_.end()) return pickle_.use(written->second);
+    const bool is_known = stack && *stack < trace().stacks.size();
+    const StackId id = is_known ? *stack : static_cast<StackId>(trace().stacks.size());
+    const auto written = stacks_[at_].find(id);
+    if (written != stacks_[at_].end()) return pickle_.use(written->second);
     pickle_.begin_list();
     if (is_known) {
-      for (FrameId frame : trace_.stacks.frames_of(id)) write_frame(trace_.stacks.frame(frame));
+      for (FrameId frame : trace().stacks.frames_of(id)) write_frame(trace().stacks.frame(frame));
     }
     pickle_.end_list();
-    stacks_[id] = pickle_.remember();
+    stacks_[at_][id] = pickle_.remember();
   }
   void write_frame(const StackFrame& frame) {
     pickle_.begin_dict();
@@ -103,7 +106,8 @@ class SnapshotWriter {
   void write_segments() {
     pickle_.key("segments");
     pickle_.begin_list();
-    for (const TraceSegment& segment : trace_.segments) write_segment(segment);
+    for (at_ = 0; at_ < traces_.size(); ++at_)
+      for (const TraceSegment& segment : trace().segments) write_segment(segment);
     pickle_.end_list();
   }
 
@@ -115,7 +119,7 @@ class SnapshotWriter {
       if (block.state != BlockState::kFree) requested += block.requested;
     }
     pickle_.begin_dict();
-    item("device", int64_t{trace_.device});
+    item("device", int64_t{trace().device});
     item("address", segment.address);
     item("total_size", segment.bytes);
     item("allocated_size", allocated);
@@ -143,21 +147,28 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
+  // A list for each device, empty for those in between that have no trace.
   void write_traces() {
     pickle_.key("device_traces");
     pickle_.begin_list();
-    for (int device = 0; device < trace_.device; ++device) {
+    int device = 0;
+    for (at_ = 0; at_ < traces_.size(); ++at_, ++device) {
+      for (; device < trace().device; ++device) {
+        pickle_.begin_list();
+        pickle_.end_list();
+      }
       pickle_.begin_list();
+      write_events();
       pickle_.end_list();
     }
-    pickle_.begin_list();
-    auto metadata = trace_.metadata.begin();
-    for (size_t i = 0; i < trace_.events.size(); ++i) {
-      const bool is_told = metadata != trace_.metadata.end() && metadata->event == i;
-      write_event(trace_.events[i], is_told ? std::string_view((metadata++)->text) : "");
+    pickle_.end_list();
+  }
+  void write_events() {
+    auto metadata = trace().metadata.begin();
+    for (size_t i = 0; i < trace().events.size(); ++i) {
+      const bool is_told = metadata != trace().metadata.end() && metadata->event == i;
+      write_event(trace().events[i], is_told ? std::string_view((metadata++)->text) : "");
     }
-    pickle_.end_list();
-    pickle_.end_list();
   }
 
   void write_event(const AllocationEvent& event, std::string_view metadata) {
@@ -175,7 +186,7 @@ class SnapshotWriter {
   }
 
   void write_pool(std::string_view key, PoolIndex pool) {
-    const PoolId id = pool < trace_.pools.size() ? trace_.pools[pool] : PoolId();
+    const PoolId id = pool < trace().pools.size() ? trace().pools[pool] : PoolId();
     pickle_.key(key);
     pickle_.pair(id.owner, id.id);
   }
@@ -183,19 +194,21 @@ class SnapshotWriter {
   void write_annotations() {
     pickle_.key("external_annotations");
     pickle_.begin_list();
-    for (const TraceAnnotation& annotation : trace_.annotations) {
-      pickle_.begin_dict();
-      item("stage", annotation.is_end ? std::string_view("END") : "START");
-      item("name", annotation.name);
-      item("device", int64_t{trace_.device});
-      item("time_us", annotation.time.value / 1000);
-      pickle_.end_dict();
-    }
+    for (at_ = 0; at_ < traces_.size(); ++at_)
+      for (const TraceAnnotation& annotation : trace().annotations) write_annotation(annotation);
     pickle_.end_list();
+  }
+  void write_annotation(const TraceAnnotation& annotation) {
+    pickle_.begin_dict();
+    item("stage", annotation.is_end ? std::string_view("END") : "START");
+    item("name", annotation.name);
+    item("device", int64_t{trace().device});
+    item("time_us", annotation.time.value / 1000);
+    pickle_.end_dict();
   }
 
   void write_settings() {
-    const RecordedSettings& settings = trace_.settings;
+    const RecordedSettings& settings = traces_.front().settings;
     pickle_.key("allocator_settings");
     pickle_.begin_dict();
     item("PYTORCH_CUDA_ALLOC_CONF", settings.text);
@@ -212,15 +225,20 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
-  const AllocationTrace& trace_;
+  std::span<const AllocationTrace> traces_;
+  size_t at_ = 0;                                              // the trace that is written
+  std::vector<std::unordered_map<StackId, uint32_t>> stacks_;  // of each trace, to the pickle's handle
   PickleWriter pickle_;
-  std::unordered_map<StackId, uint32_t> stacks_;  // to the pickle's handle
 };
 
 }  // namespace
 
 void write_torch_snapshot(const AllocationTrace& trace, std::ostream& out) {
-  SnapshotWriter(trace, out).write();
+  write_torch_snapshot(std::span(&trace, 1), out);
+}
+
+void write_torch_snapshot(std::span<const AllocationTrace> traces, std::ostream& out) {
+  SnapshotWriter(traces, out).write();
 }
 
 }  // namespace plimsoll

@@ -80,6 +80,23 @@ TEST(TorchSnapshot, WhatIsWrittenReadsBackEqual) {
   expect_equal(snapshot->devices[0], trace);
 }
 
+TEST(TorchSnapshot, EveryDeviceIsWritten) {
+  std::vector<AllocationTrace> traces = {small_trace(), small_trace()};
+  traces[0].device = 1;
+  traces[1].device = 4;
+  traces[1].events.pop_back();
+  traces[1].annotations.push_back({.time = Nanoseconds{2000}, .name = "step"});
+  std::ostringstream out;
+  write_torch_snapshot(traces, out);
+  const Result<TorchSnapshot> snapshot = read_torch_snapshot_bytes(out.str(), "test");
+  ASSERT_TRUE(snapshot) << snapshot.error().to_text();
+  ASSERT_EQ(snapshot->devices.size(), 2U);
+  expect_equal(snapshot->devices[0], traces[0]);
+  expect_equal(snapshot->devices[1], traces[1]);
+  EXPECT_TRUE(snapshot->devices[0].annotations.empty());
+  EXPECT_EQ(snapshot->devices[1].annotations, traces[1].annotations);
+}
+
 TEST(TorchSnapshot, TruncatedAnywhereIsAnError) {
   const std::string whole = written(small_trace());
   for (size_t length = 0; length < whole.size(); ++length) {
