@@ -142,10 +142,10 @@ class Parser {
     if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
       return bad_value(entry, fmt::format("\"{}\" is not a number", text), "a whole number of MiB");
     }
-    if (mib < least) {
+    const bool is_huge = error == std::errc::result_out_of_range || mib > (uint64_t{1} << 40);
+    if (!is_huge && mib < least) {
       return bad_value(entry, fmt::format("{} is too small", mib), fmt::format("at least {} (MiB)", least));
     }
-    const bool is_huge = error == std::errc::result_out_of_range || mib > (uint64_t{1} << 40);
     target = is_huge ? kUnlimitedDevice : kMiB * static_cast<int64_t>(mib);
     return true;
   }

@@ -7,10 +7,13 @@
 
 namespace plimsoll {
 
+std::string shown_path(const std::filesystem::path& path) { return path.empty() ? "\"\"" : path.string(); }
+
 Result<std::string> read_file(const std::filesystem::path& path, const ReadFileOptions& options) {
   const auto refuse = [&](std::string message) {
-    return fail(
-        {.position = {.file = path.string()}, .message = std::move(message), .expected = options.expected});
+    return fail({.position = {.file = shown_path(path)},
+                 .message = std::move(message),
+                 .expected = options.expected});
   };
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) return refuse("is a folder");

@@ -19,6 +19,9 @@ struct ReadFileOptions {
   std::string expected;  // what the file should be, for the errors
 };
 
+// As messages show it: an empty one, too, is seen.
+std::string shown_path(const std::filesystem::path& path);
+
 Result<std::string> read_file(const std::filesystem::path& path, const ReadFileOptions& options);
 
 }  // namespace plimsoll

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/read_file.h"
+
 namespace plimsoll {
 namespace {
 
@@ -46,8 +48,9 @@ std::optional<OutputTarget> open_elsewhere(const fs::path& path) {
 
 Error unwritable(const std::string& path, int why) {
   const std::string reason = why != 0 ? std::string(": ") + std::strerror(why) : std::string();
-  return {
-      .position = {.file = path}, .message = "can't be written" + reason, .expected = "a file to write to"};
+  return {.position = {.file = shown_path(path)},
+          .message = "can't be written" + reason,
+          .expected = "a file to write to"};
 }
 
 Result<OutputTarget> find_output_target(const std::string& path) {

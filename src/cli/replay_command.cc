@@ -92,8 +92,8 @@ class ReplayCommand final : public Command {
     }
     if (trace_) PLIMSOLL_CHECK(write_trace(snapshot));
     if (out_)
-      PLIMSOLL_CHECK(write_output_file(
-          *out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices, out); }));
+      PLIMSOLL_CHECK(
+          write_output_file(*out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices, out); }));
     print(recording.name, devices, snapshot.imperfections, device ? device->text : "");
     return kAnswered;
   }

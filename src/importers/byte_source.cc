@@ -6,52 +6,96 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
+
+#include "base/read_file.h"
 
 namespace plimsoll {
 namespace {
 
+// As read(), again where a signal came in between.
+ssize_t read_some(int descriptor, uint8_t* to, size_t count) {
+  ssize_t got = 0;
+  do {
+    got = ::read(descriptor, to, count);
+  } while (got < 0 && errno == EINTR);
+  return got;
+}
+
+// A descriptor and what has been read of it to tell gzip: a pipe gives its bytes only once.
+struct OpenFile {
+  static constexpr size_t kMagic = 2;
+
+  int descriptor = -1;
+  std::string name;
+  uint64_t size = 0;
+  std::array<uint8_t, kMagic> head{};
+  size_t head_bytes = 0;
+
+  // A failure shows again at the next read.
+  void read_head() {
+    while (head_bytes < kMagic) {
+      const ssize_t got = read_some(descriptor, head.data() + head_bytes, kMagic - head_bytes);
+      if (got <= 0) return;
+      head_bytes += static_cast<size_t>(got);
+    }
+  }
+  bool is_gzip() const { return head_bytes == kMagic && head[0] == 0x1f && head[1] == 0x8b; }
+  size_t take_head(uint8_t* to, size_t most) {
+    const size_t count = std::min(most, head_bytes);
+    std::memcpy(to, head.data(), count);
+    std::memmove(head.data(), head.data() + count, head_bytes - count);
+    head_bytes -= count;
+    return count;
+  }
+};
+
 class FileSource : public ByteSource {
  public:
-  FileSource(int descriptor, std::string name, uint64_t size)
-      : descriptor_(descriptor), name_(std::move(name)) {
-    file_size_ = size;
-  }
-  ~FileSource() override { ::close(descriptor_); }
+  FileSource(OpenFile file) : file_(std::move(file)) { file_size_ = file_.size; }
+  ~FileSource() override { ::close(file_.descriptor); }
 
  protected:
   size_t read(uint8_t* to, size_t count) override { return read_file(to, count); }
 
   size_t read_file(uint8_t* to, size_t count) {
-    ssize_t got = 0;
-    do {
-      got = ::read(descriptor_, to, count);
-    } while (got < 0 && errno == EINTR);
+    if (const size_t head = file_.take_head(to, count); head > 0) return counted(head);
+    const ssize_t got = read_some(file_.descriptor, to, count);
     if (got < 0) {
-      fail_with(fmt::format("cannot be read: {}", std::strerror(errno)));
+      fail_with(fmt::format("can't be read: {}", std::strerror(errno)), "a file that gives its bytes");
       return 0;
     }
-    consumed_ += static_cast<uint64_t>(got);
-    return static_cast<size_t>(got);
+    return counted(static_cast<size_t>(got));
   }
-  void fail_with(std::string message) {
-    if (!error_) error_ = Error{.position = {.file = name_}, .message = std::move(message)};
+  void fail_with(std::string message, std::string expected, std::string hint = {}) {
+    if (error_) return;
+    error_ = Error{.position = {.file = file_.name},
+                   .message = std::move(message),
+                   .expected = std::move(expected),
+                   .hint = std::move(hint)};
   }
 
  private:
-  int descriptor_;
-  std::string name_;
+  size_t counted(size_t bytes) {
+    consumed_ += bytes;
+    return bytes;
+  }
+
+  OpenFile file_;
 };
 
 // One or more gzip members, one after the other.
 class GzipSource final : public FileSource {
  public:
-  GzipSource(int descriptor, std::string name, uint64_t size)
-      : FileSource(descriptor, std::move(name), size), input_(kInput) {
+  GzipSource(OpenFile file) : FileSource(std::move(file)), input_(kInput) {
     constexpr int kGzip = 16;
-    if (inflateInit2(&stream_, MAX_WBITS + kGzip) != Z_OK) fail_with("cannot be decompressed: out of memory");
+    if (inflateInit2(&stream_, MAX_WBITS + kGzip) != Z_OK)
+      fail_with("can't be decompressed", "some memory for it");
   }
   ~GzipSource() override { inflateEnd(&stream_); }
 
@@ -65,13 +109,14 @@ class GzipSource final : public FileSource {
 
  private:
   static constexpr size_t kInput = size_t{256} << 10;
+  static constexpr const char* kCopied = "was the file copied whole?";
 
   void step() {
     if (stream_.avail_in == 0) {
       stream_.next_in = input_.data();
       stream_.avail_in = static_cast<uInt>(read_file(input_.data(), input_.size()));
       if (stream_.avail_in == 0) {
-        if (!is_between_members_) fail_with("the gzip stream ends early");
+        if (!is_between_members_) fail_with("the gzip stream ends early", "all of it", kCopied);
         is_done_ = true;
         return;
       }
@@ -82,7 +127,8 @@ class GzipSource final : public FileSource {
       is_between_members_ = true;
       inflateReset(&stream_);
     } else if (code != Z_OK) {
-      fail_with(fmt::format("the gzip stream is broken: {}", stream_.msg ? stream_.msg : zError(code)));
+      fail_with(fmt::format("the gzip stream is broken: {}", stream_.msg ? stream_.msg : zError(code)),
+                "what gzip wrote", kCopied);
     }
   }
 
@@ -151,22 +197,25 @@ std::unique_ptr<ByteSource> ByteSource::of(std::string_view bytes) {
 }
 
 Result<std::unique_ptr<ByteSource>> ByteSource::open(const std::filesystem::path& path) {
+  const bool is_standard_input = path == "-";
+  OpenFile file{.name = is_standard_input ? "standard input" : shown_path(path)};
   const auto refuse = [&](std::string message, std::string hint = {}) {
-    return fail(
-        {.position = {.file = path.string()}, .message = std::move(message), .hint = std::move(hint)});
+    if (file.descriptor >= 0) ::close(file.descriptor);
+    return fail({.position = {.file = file.name},
+                 .message = std::move(message),
+                 .expected = "a file that can be read",
+                 .hint = std::move(hint)});
   };
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return refuse(fmt::format("cannot be opened: {}", std::strerror(errno)));
+  file.descriptor = is_standard_input ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                      : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file.descriptor < 0) return refuse(fmt::format("can't be opened: {}", std::strerror(errno)));
   struct stat info {};
-  if (::fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
-    ::close(descriptor);
+  if (::fstat(file.descriptor, &info) == 0 && S_ISDIR(info.st_mode))
     return refuse("is a folder", "name the file in it");
-  }
-  uint8_t magic[2] = {};
-  const bool is_gzip = ::pread(descriptor, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
-  const auto size = static_cast<uint64_t>(info.st_size);
-  if (is_gzip) return std::make_unique<GzipSource>(descriptor, path.string(), size);
-  return std::make_unique<FileSource>(descriptor, path.string(), size);
+  if (S_ISREG(info.st_mode)) file.size = static_cast<uint64_t>(info.st_size);
+  file.read_head();
+  if (file.is_gzip()) return std::make_unique<GzipSource>(std::move(file));
+  return std::make_unique<FileSource>(std::move(file));
 }
 
 }  // namespace plimsoll

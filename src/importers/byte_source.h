@@ -24,6 +24,7 @@ class ByteSource {
   static constexpr size_t kWindow = size_t{1} << 20;
   static constexpr size_t kMargin = 16;
 
+  // "-": standard input.
   static Result<std::unique_ptr<ByteSource>> open(const std::filesystem::path& path);
   // Bytes in memory; they must outlive the source.
   static std::unique_ptr<ByteSource> of(std::string_view bytes);

@@ -77,8 +77,8 @@ class NamePatternParser {
   };
 
   static tl::unexpected<Error> wrong(std::string message) {
-    return fail({.message = std::move(message),
-                 .expected = "a regular expression, for example q_proj|v_proj"});
+    return fail(
+        {.message = std::move(message), .expected = "a regular expression, for example q_proj|v_proj"});
   }
   tl::unexpected<Error> wrong_here(const std::string& what) const { return wrong_at(at_, what); }
   static tl::unexpected<Error> wrong_at(size_t at, const std::string& what) {

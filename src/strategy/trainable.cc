@@ -22,7 +22,8 @@ Result<std::vector<bool>> trainable_parameters(std::string_view pattern, const A
                     fmt::format("names of at most {} bytes", NamePattern::kMaxNameBytes));
     trained.push_back(expression->is_in(tensor.name, effort));
     if (effort.is_spent())
-      return refuse("takes too many steps to match", "an expression with fewer repetitions within repetitions");
+      return refuse("takes too many steps to match",
+                    "an expression with fewer repetitions within repetitions");
   }
   return trained;
 }

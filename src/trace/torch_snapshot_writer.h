@@ -1,5 +1,5 @@
-// Writes AllocationTraces, one of each device, as the pickle of torch.cuda.memory._dump_snapshot(): PyTorch's memory page and
-// the functions of torch.cuda._memory_viz read it as if a GPU had made it.
+// Writes AllocationTraces, one of each device, as the pickle of torch.cuda.memory._dump_snapshot(): PyTorch's
+// memory page and the functions of torch.cuda._memory_viz read it as if a GPU had made it.
 //
 //   std::ofstream file("snapshot.pickle", std::ios::binary);
 //   write_torch_snapshot(trace, file);

@@ -60,6 +60,8 @@ class KinetoReader {
       PLIMSOLL_CHECK(read_events());
     else
       PLIMSOLL_CHECK(read_root());
+    source_.ensure(1);  // to the end of the gzip stream, where its checksum is
+    if (source_.error()) return tl::unexpected(*source_.error());
     return finish();
   }
 

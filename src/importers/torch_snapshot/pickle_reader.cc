@@ -38,7 +38,7 @@ tl::unexpected<Error> PickleReader::fail_here(std::string message, std::string e
                                               std::string hint) const {
   return fail({.position = {.file = file_, .byte = opcode_at_},
                .message = std::move(message),
-               .expected = std::move(expected),
+               .expected = expected.empty() ? "a pickle that Python or torch wrote" : std::move(expected),
                .hint = std::move(hint)});
 }
 bool PickleReader::fail_with(std::string message, std::string expected, std::string hint) {
@@ -82,7 +82,8 @@ Result<PickleValue> PickleReader::read() {
     }
   }
   if (stack_.size() != 1 || !marks_.empty())
-    return fail_here(fmt::format("the pickle stops with {} values instead of one", stack_.size()));
+    return fail_here(fmt::format("the pickle stops with {} values", stack_.size()), "one value",
+                     "was the file copied whole?");
   return stack_[0];
 }
 

@@ -32,14 +32,17 @@ std::optional<size_t> slot_of(std::string_view mebibytes) {
 }  // namespace
 
 Result<AllocationTrace*> SnapshotBuilder::device(int64_t index, const PickleReader& reader) {
-  if (index < 0 || index >= kMostDevices) return reader.fail_here(fmt::format("device {}", index));
+  if (index < 0 || index >= kMostDevices)
+    return reader.fail_here(fmt::format("a device of number {}", index),
+                            fmt::format("0 to {}", kMostDevices - 1));
   AllocationTrace& trace = devices_[index];
   trace.device = static_cast<int>(index);
   return &trace;
 }
 
 SnapshotBuilder::Taken SnapshotBuilder::take_root(const Fields& f) {
-  if (!devices_.empty()) return f.reader().fail_here("a snapshot within a snapshot");
+  if (!devices_.empty())
+    return f.reader().fail_here("a snapshot within a snapshot", "one dict with \"segments\"");
   PLIMSOLL_CHECK(place_segments(f.reader(), *f.find(Key::kSegments)));
   if (f.has(Key::kDeviceTraces)) PLIMSOLL_CHECK(place_traces(f.reader(), *f.find(Key::kDeviceTraces)));
   if (f.has(Key::kExternalAnnotations)) place_annotations(f.reader(), *f.find(Key::kExternalAnnotations));
@@ -61,7 +64,8 @@ Result<void> SnapshotBuilder::place_segments(const PickleReader& reader, const P
     std::ranges::sort(trace.segments, {}, &TraceSegment::address);
     if (const TraceSegment* const bad = find_overlap(trace.segments))
       return reader.fail_here(
-          fmt::format("the segment at {:#x} of device {} overlaps the one before", bad->address, index));
+          fmt::format("the segment at {:#x} of device {} overlaps the one before", bad->address, index),
+          "segments that lie apart");
   }
   return {};
 }

@@ -10,6 +10,12 @@ namespace {
 
 using Key = SnapshotKey;
 
+uint64_t hash_of(const PoolId& pool) {
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15ULL;  // 2^64 / the golden ratio: its products spread
+  const uint64_t owner = static_cast<uint64_t>(pool.owner) * kOdd;
+  return (static_cast<uint64_t>(pool.id) ^ (owner >> 32U) ^ owner) * kOdd;
+}
+
 // Their numbers in the string table follow those of the keys.
 constexpr std::array<std::pair<std::string_view, AllocationAction>, 11> kActions = {{
     {"alloc", AllocationAction::kAlloc},
@@ -116,9 +122,14 @@ Result<PoolIndex> SnapshotBuilder::pool_of(const Fields& f, Key key) {
   const auto [owner, id] = f.reader().pair(*v);
   const PoolId pool{.owner = owner, .id = id};
   if (pools_.back() == pool) return static_cast<PoolIndex>(pools_.size() - 1);
-  const auto known = std::ranges::find(pools_, pool);
-  if (known != pools_.end()) return static_cast<PoolIndex>(known - pools_.begin());
-  if (pools_.size() >= std::numeric_limits<PoolIndex>::max()) return f.reader().fail_here("too many pools");
+  if (pool == PoolId()) return PoolIndex{0};
+  const uint64_t hash = hash_of(pool);
+  const auto known = pool_index_.find(hash, [&](uint32_t i) { return pools_[i] == pool; });
+  if (known) return static_cast<PoolIndex>(*known);
+  constexpr size_t kMostPools = std::numeric_limits<PoolIndex>::max();
+  if (pools_.size() >= kMostPools)
+    return f.reader().fail_here("too many memory pools", fmt::format("at most {}", kMostPools));
+  pool_index_.add(hash, static_cast<uint32_t>(pools_.size()));
   pools_.push_back(pool);
   return static_cast<PoolIndex>(pools_.size() - 1);
 }
@@ -218,9 +229,11 @@ SnapshotBuilder::Taken SnapshotBuilder::take_segment(const Fields& f) {
 // The blocks tile their segment; before PyTorch 2.1 their addresses follow from that.
 Result<void> SnapshotBuilder::take_blocks(const Fields& f, TraceSegment& segment) const {
   const PickleValue* const list = f.find(Key::kBlocks);
-  if (!list || list->kind != PickleKind::kList) return f.reader().fail_here("a segment without \"blocks\"");
+  if (!list || list->kind != PickleKind::kList)
+    return f.reader().fail_here("a segment without \"blocks\"", "a list of blocks");
   const ObjectRange range = f.reader().objects(*list).value_or(ObjectRange{});
-  if (range.count > 0 && range.type != kBlock) return f.reader().fail_here("\"blocks\" holds something else");
+  if (range.count > 0 && range.type != kBlock)
+    return f.reader().fail_here("\"blocks\" holds something else", "blocks");
   segment.blocks.assign(blocks_.begin() + range.first, blocks_.begin() + range.first + range.count);
   uint64_t next = segment.address;
   Bytes total;

@@ -12,6 +12,7 @@
 #include "importers/torch_snapshot/pickle_reader.h"
 #include "importers/torch_snapshot/snapshot_fields.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
+#include "trace/hash_index.h"
 
 namespace plimsoll {
 
@@ -72,6 +73,7 @@ class SnapshotBuilder final : public PickleSink {
   std::vector<int64_t> annotation_devices_;
   std::vector<PastBlock> past_blocks_;
   std::vector<PoolId> pools_ = {{}};
+  HashIndex pool_index_;  // of the private ones
   RecordedSettings settings_;
   std::map<int64_t, AllocationTrace> devices_;
   std::map<std::string, int64_t> imperfections_;

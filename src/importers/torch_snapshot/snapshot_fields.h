@@ -42,7 +42,7 @@ class SnapshotFields {
     const PickleValue* const v = find(key);
     if (v && v->kind == PickleKind::kInt && v->integer >= 0 && v->integer < kMaxQuantity)
       return Bytes{v->integer};
-    return wrong(key, "a number of bytes");
+    return wrong(key, fmt::format("a number of bytes from 0 to {}", kMaxQuantity - 1));
   }
   Result<uint32_t> string_id(SnapshotKey key) const {
     const PickleValue* const v = find(key);
@@ -73,8 +73,13 @@ class SnapshotFields {
  private:
   tl::unexpected<Error> wrong(SnapshotKey key, std::string_view expected) const {
     const std::string_view name = kSnapshotKeys[static_cast<size_t>(key)];
-    return find(key) ? reader_.fail_here(fmt::format("\"{}\" has another type", name), std::string(expected))
-                     : reader_.fail_here(fmt::format("\"{}\" is missing", name), std::string(expected));
+    const PickleValue* const value = find(key);
+    const std::string what = !value                            ? "is missing"
+                             : value->kind == PickleKind::kInt ? fmt::format("is {}", value->integer)
+                             : value->kind == PickleKind::kUnsigned
+                                 ? fmt::format("is {}", value->unsigned_integer)
+                                 : "has another type";
+    return reader_.fail_here(fmt::format("\"{}\" {}", name, what), std::string(expected));
   }
 
   PickleReader& reader_;

@@ -22,6 +22,8 @@ Result<TorchSnapshot> read_torch_snapshot(ByteSource& source, const std::string&
   PickleReader reader(source, name, strings, builder);
   reader.on_progress = options.on_progress;
   PLIMSOLL_TRY(root, reader.read());
+  source.ensure(1);  // to the end of the gzip stream, where its checksum is
+  if (source.error()) return tl::unexpected(*source.error());
   return builder.finish(reader, root);
 }
 
