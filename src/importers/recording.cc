@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/read_file.h"
 #include "importers/byte_source.h"
 #include "importers/kineto_trace/kineto_trace.h"
 #include "importers/memory_stats/memory_stats.h"
@@ -91,11 +92,13 @@ Result<Recording> recording_of_text(std::string name, std::string text) {
 }  // namespace
 
 Result<Recording> open_recording(const std::string& path) {
+  std::error_code ignored;
   const bool is_input =
-      path == "-" || (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path) &&
-                      !std::filesystem::is_directory(path));  // a pipe is read only once
-  const std::string name = path == "-" ? "standard input" : path;
-  PLIMSOLL_TRY(source, ByteSource::open(path == "-" ? "/dev/stdin" : path));
+      path == "-" ||
+      (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored) &&
+       !std::filesystem::is_directory(path, ignored));  // a pipe is read only once
+  const std::string name = path == "-" ? "standard input" : shown_path(path);
+  PLIMSOLL_TRY(source, ByteSource::open(path));
   const std::string_view start = source->look(kIdentified);
   const Format* const format = format_of(start);
   if (format && !format->is_short && !is_input) return Recording{.format = format->format, .name = name};
