@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 
@@ -27,6 +28,38 @@ struct Mapped {
   Owner owner;
   bool is_of_start = false;               // of a range that was there at the start
   const TraceSegment* segment = nullptr;  // at the start; null: mapped later
+};
+
+// Which entry of `mapped` each page is of at the moment.
+class MappedNow {
+ public:
+  void set(uint64_t begin, uint64_t end, size_t entry) {
+    cut(begin, end);
+    if (begin < end) parts_[begin] = {.end = end, .entry = entry};
+  }
+  // Forgets these pages; returns the entry of the first one.
+  std::optional<size_t> cut(uint64_t begin, uint64_t end) {
+    std::optional<size_t> first;
+    auto at = parts_.upper_bound(begin);
+    if (at != parts_.begin() && std::prev(at)->second.end > begin) {
+      --at;
+      first = at->second.entry;
+    }
+    while (at != parts_.end() && at->first < end) {
+      const auto [begin_of_part, part] = *at;
+      at = parts_.erase(at);
+      if (begin_of_part < begin) parts_[begin_of_part] = {.end = begin, .entry = part.entry};
+      if (part.end > end) parts_[end] = part;
+    }
+    return first;
+  }
+
+ private:
+  struct Part {
+    uint64_t end = 0;
+    size_t entry = 0;
+  };
+  std::map<uint64_t, Part> parts_;  // by beginning
 };
 
 class Finder {
@@ -63,10 +96,13 @@ class Finder {
   // A range lives until its last page is unmapped; what its owner maps after that is another one.
   void list_mapped() {
     std::map<Owner, int64_t> bytes;
+    MappedNow owners;
     for (const TraceSegment& segment : script_.at_start.segments) {
       if (!segment.is_expandable) continue;
       const Owner owner{
           .stream = script_.stream_of(segment.stream), .pool = segment.pool, .is_large = segment.is_large};
+      owners.set(segment.address, segment.address + static_cast<uint64_t>(segment.bytes.value),
+                 mapped_.size());
       mapped_.push_back({.address = segment.address,
                          .end = segment.address + static_cast<uint64_t>(segment.bytes.value),
                          .owner = owner,
@@ -83,17 +119,16 @@ class Finder {
         const Owner owner{.stream = place.stream, .pool = place.pool, .is_large = is_large};
         const bool is_of_start = bytes[owner] > 0;
         if (is_of_start) bytes[owner] += static_cast<int64_t>(op.bytes);
+        owners.set(op.address, op.address + op.bytes, mapped_.size());
         mapped_.push_back({.address = op.address,
                            .end = op.address + op.bytes,
                            .owner = owner,
                            .is_of_start = is_of_start});
         continue;
       }
-      const auto unmapped = std::ranges::find_if(mapped_, [&](const Mapped& mapped) {
-        return op.address >= mapped.address && op.address < mapped.end;
-      });
-      if (unmapped != mapped_.end() && unmapped->is_of_start)
-        bytes[unmapped->owner] -= static_cast<int64_t>(op.bytes);
+      const std::optional<size_t> unmapped = owners.cut(op.address, op.address + op.bytes);
+      if (unmapped && mapped_[*unmapped].is_of_start)
+        bytes[mapped_[*unmapped].owner] -= static_cast<int64_t>(op.bytes);
     }
     std::ranges::stable_sort(mapped_, {}, &Mapped::address);
   }
