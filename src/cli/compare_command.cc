@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "importers/byte_source.h"
+#include "importers/estimate_json/estimate_json.h"
 #include "importers/recording.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
 #include "report/memory_profile.h"
@@ -23,18 +24,21 @@ class CompareCommand final : public Command {
   }
 
   std::vector<Argument> arguments() override {
-    return {{.name = "A",
-             .help = "a memory snapshot, or what `plimsoll estimate ... --json` printed",
-             .target = &a_},
-            {.name = "B", .help = "what it is compared with", .target = &b_},
-            {.name = "--all", .help = "every line of code, however small", .target = &shows_all_},
-            {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_}};
+    return {
+        {.name = "A",
+         .help = "a memory snapshot, or what `plimsoll estimate ... --json` printed; - for standard input",
+         .target = &a_},
+        {.name = "B", .help = "what it is compared with", .target = &b_},
+        {.name = "--all", .help = "every line of code, however small", .target = &shows_all_},
+        {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_}};
   }
 
   Result<int> run() override {
     if (!a_ || !b_)
       return fail(
           {.message = "two files are needed", .expected = "plimsoll compare plan.json snapshot.pickle"});
+    if (*a_ == "-" && *b_ == "-")
+      return fail({.message = "both files are standard input", .expected = "- for one of them at most"});
     PLIMSOLL_TRY(a, profile(*a_));
     PLIMSOLL_TRY(b, profile(*b_));
     constexpr size_t kFewLines = 20;
@@ -46,22 +50,24 @@ class CompareCommand final : public Command {
 
  private:
   static Result<MemoryProfile> profile(const std::string& path) {
+    const std::string name = input_name(path);
     PLIMSOLL_TRY(source, ByteSource::open(path));
     if (sniff_estimate_json(source->look(kSniffed))) {
-      PLIMSOLL_TRY(text, source->take_rest(kLargestEstimate, too_long(path)));
-      return profile_of_estimate(path, text);
+      PLIMSOLL_TRY(text, source->take_rest(kLargestEstimate, too_long(name)));
+      PLIMSOLL_TRY(estimate, read_estimate_json(text, name));
+      return profile_of_estimate(name, estimate);
     }
     const std::string_view start = source->look(kIdentified);
     if (source->error()) return tl::unexpected(*source->error());
-    PLIMSOLL_CHECK(check_is_snapshot(start, path));
-    PLIMSOLL_TRY(snapshot, read_torch_snapshot(*source, path));
+    PLIMSOLL_CHECK(check_is_snapshot(start, name));
+    PLIMSOLL_TRY(snapshot, read_torch_snapshot(*source, name));
     if (snapshot.devices.empty())
-      return fail({.position = {.file = path}, .message = "holds no memory of any device"});
+      return fail({.position = {.file = name}, .message = "holds no memory of any device"});
     PLIMSOLL_TRY(analysis, analyze(snapshot.devices[0]));
-    MemoryProfile profile = profile_of(path, snapshot.devices[0], analysis);
+    MemoryProfile profile = profile_of(name, snapshot.devices[0], analysis);
     if (snapshot.devices.size() > 1)
       profile.notes.push_back(
-          fmt::format("{}: {} more devices are not compared", path, snapshot.devices.size() - 1));
+          fmt::format("{}: {} more devices are not compared", name, snapshot.devices.size() - 1));
     return profile;
   }
 

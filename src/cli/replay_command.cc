@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "allocator/allocator_settings.h"
 #include "base/printable.h"
 #include "cli/device_options.h"
 #include "cli/output_file.h"
@@ -65,8 +66,11 @@ class ReplayCommand final : public Command {
     if (!file_) return fail({.message = "no file is named", .expected = "plimsoll replay snapshot.pickle"});
     PLIMSOLL_CHECK(
         check_outputs({{.name = "--trace", .path = trace_}, {.name = "--out", .path = out_}}, {*file_}));
+    PLIMSOLL_TRY(device, device_.device());
+    PLIMSOLL_TRY(options, analysis_options(device));
     PLIMSOLL_TRY(recording, open_recording(*file_));
-    if (recording.format == RecordingFormat::kTorchSnapshot) return explain_snapshot(recording);
+    if (recording.format == RecordingFormat::kTorchSnapshot)
+      return explain_snapshot(recording, options, device ? device->text : "");
     PLIMSOLL_TRY(notes, notes_of_options(recording));
     PLIMSOLL_TRY(text, explained(recording, notes));
     std::fputs(as_json_ ? text.c_str() : printable(text).c_str(), stdout);
@@ -74,11 +78,10 @@ class ReplayCommand final : public Command {
   }
 
  private:
-  Result<int> explain_snapshot(const Recording& recording) {
-    PLIMSOLL_TRY(device, device_.device());
-    const AnalysisOptions options = analysis_options(configurations_, device);
-    PLIMSOLL_TRY(snapshot, recording.text ? read_torch_snapshot_bytes(*recording.text, recording.name)
-                                          : read_torch_snapshot(*file_, {.on_progress = show_progress}));
+  Result<int> explain_snapshot(const Recording& recording, const AnalysisOptions& options,
+                               const std::string& device_text) {
+    PLIMSOLL_TRY(snapshot,
+                 read_torch_snapshot(*recording.source, recording.name, {.on_progress = show_progress}));
     clear_progress();
     if (snapshot.devices.empty())
       return fail({.position = {.file = recording.name},
@@ -94,7 +97,7 @@ class ReplayCommand final : public Command {
     if (out_)
       PLIMSOLL_CHECK(
           write_output_file(*out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices, out); }));
-    print(recording.name, devices, snapshot.imperfections, device ? device->text : "");
+    print(recording.name, devices, snapshot.imperfections, device_text);
     return kAnswered;
   }
 
@@ -117,8 +120,7 @@ class ReplayCommand final : public Command {
   Result<std::string> explained(const Recording& recording, const std::vector<std::string>& notes) {
     const std::string& name = recording.name;
     if (recording.format == RecordingFormat::kKinetoTrace) {
-      PLIMSOLL_TRY(memory, recording.text ? read_kineto_trace_bytes(*recording.text, name)
-                                          : read_kineto_trace(*file_, show_progress));
+      PLIMSOLL_TRY(memory, read_kineto_trace(*recording.source, name, show_progress));
       clear_progress();
       if (as_json_) return profiled_memory_json(name, memory, notes);
       return profiled_memory_page(name, memory, notes, {.most_blocks = shows_all_ ? SIZE_MAX : 15});
@@ -159,9 +161,10 @@ class ReplayCommand final : public Command {
     return text;
   }
 
-  static AnalysisOptions analysis_options(const std::vector<std::string>& configurations,
-                                          const std::optional<PlayedDevice>& device) {
-    AnalysisOptions options{.what_if = configurations};
+  Result<AnalysisOptions> analysis_options(const std::optional<PlayedDevice>& device) const {
+    AnalysisOptions options{.what_if = configurations_};
+    for (const std::string& configuration : configurations_)
+      PLIMSOLL_CHECK(parse_allocator_settings(configuration, "--alloc-conf"));
     if (!device) return options;
     options.capacity = device->for_allocator();
     options.device = device->total;

@@ -18,6 +18,8 @@
 namespace plimsoll {
 namespace {
 
+constexpr std::string_view kStandardInput = "-";
+
 // As read(), again where a signal came in between.
 ssize_t read_some(int descriptor, uint8_t* to, size_t count) {
   ssize_t got = 0;
@@ -196,9 +198,12 @@ std::unique_ptr<ByteSource> ByteSource::of(std::string_view bytes) {
   return std::make_unique<MemorySource>(bytes);
 }
 
+std::string input_name(const std::filesystem::path& path) {
+  return path == kStandardInput ? "standard input" : shown_path(path);
+}
+
 Result<std::unique_ptr<ByteSource>> ByteSource::open(const std::filesystem::path& path) {
-  const bool is_standard_input = path == "-";
-  OpenFile file{.name = is_standard_input ? "standard input" : shown_path(path)};
+  OpenFile file{.name = input_name(path)};
   const auto refuse = [&](std::string message, std::string hint = {}) {
     if (file.descriptor >= 0) ::close(file.descriptor);
     return fail({.position = {.file = file.name},
@@ -206,8 +211,8 @@ Result<std::unique_ptr<ByteSource>> ByteSource::open(const std::filesystem::path
                  .expected = "a file that can be read",
                  .hint = std::move(hint)});
   };
-  file.descriptor = is_standard_input ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                      : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  file.descriptor = path == kStandardInput ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                           : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file.descriptor < 0) return refuse(fmt::format("can't be opened: {}", std::strerror(errno)));
   struct stat info {};
   if (::fstat(file.descriptor, &info) == 0 && S_ISDIR(info.st_mode))

@@ -19,6 +19,9 @@
 
 namespace plimsoll {
 
+// Of a path as messages show it; "-" is standard input.
+std::string input_name(const std::filesystem::path& path);
+
 class ByteSource {
  public:
   static constexpr size_t kWindow = size_t{1} << 20;

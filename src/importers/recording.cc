@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <string_view>
 
-#include "base/read_file.h"
 #include "importers/byte_source.h"
 #include "importers/kineto_trace/kineto_trace.h"
 #include "importers/memory_stats/memory_stats.h"
@@ -92,16 +90,12 @@ Result<Recording> recording_of_text(std::string name, std::string text) {
 }  // namespace
 
 Result<Recording> open_recording(const std::string& path) {
-  std::error_code ignored;
-  const bool is_input =
-      path == "-" ||
-      (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored) &&
-       !std::filesystem::is_directory(path, ignored));  // a pipe is read only once
-  const std::string name = path == "-" ? "standard input" : shown_path(path);
+  const std::string name = input_name(path);
   PLIMSOLL_TRY(source, ByteSource::open(path));
   const std::string_view start = source->look(kIdentified);
   const Format* const format = format_of(start);
-  if (format && !format->is_short && !is_input) return Recording{.format = format->format, .name = name};
+  if (format && !format->is_short)
+    return Recording{.format = format->format, .name = name, .source = std::move(source)};
   const bool is_binary = !format && start.find('\0') != std::string_view::npos;
   if (is_binary && !source->error()) return unknown_format(name, {});
   PLIMSOLL_TRY(text, source->take_rest(kLargestRecordedText, too_long(name)));

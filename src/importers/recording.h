@@ -3,15 +3,17 @@
 //   PLIMSOLL_TRY(recording, open_recording("snapshot.pickle"));  // "-": standard input
 //   if (recording.format == RecordingFormat::kTorchSnapshot) ...
 //
-// Errors: a file that can't be read or is none of them; standard input beyond kLargestRecordedText.
+// Errors: a file that can't be read or is none of them; a text beyond kLargestRecordedText.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "importers/byte_source.h"
 
 namespace plimsoll {
 
@@ -27,8 +29,9 @@ enum class RecordingFormat : uint8_t {
 
 struct Recording {
   RecordingFormat format;
-  std::string name;                 // as messages show it
-  std::optional<std::string> text;  // all of it, of standard input and of short formats; else read the file
+  std::string name;                    // as messages show it
+  std::optional<std::string> text;     // all of it, of short formats
+  std::unique_ptr<ByteSource> source;  // of the others, at the first byte: a pipe gives its bytes only once
 };
 
 // Errors of a file that is none of them say what it is, as far as that can be told.

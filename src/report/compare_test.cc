@@ -32,27 +32,24 @@ TEST(Compare, EqualProfilesDifferInNothing) {
 }
 
 TEST(Compare, AnEstimateIsItsHighestPhase) {
-  const Result<MemoryProfile> profile = profile_of_estimate("plan.json", R"({
-    "schema": "plimsoll.estimate/1",
-    "phases": {
-      "load": {"allocated_bytes": 10, "active_bytes": 10, "reserved_bytes": 20, "peak_category_bytes": {"parameter": 10}},
-      "steady_step": {"allocated_bytes": 60, "active_bytes": 61, "reserved_bytes": 80,
-        "peak_category_bytes": {"parameter": 10, "master_parameter": 5, "activation": 30, "logits": 15, "buffer": 0}}}})");
-  ASSERT_TRUE(profile) << profile.error().to_text();
-  EXPECT_EQ(profile->allocated, Bytes{60});
-  EXPECT_EQ(profile->categories.at("parameters"), Bytes{15});
-  EXPECT_EQ(profile->categories.at("activations"), Bytes{45});
-}
-
-TEST(Compare, WhatIsNoEstimateSaysWhatIs) {
-  for (const char* text : {"", "{", "[]", "{}", R"({"schema": "plimsoll.estimate/1"})",
-                           R"({"schema": "plimsoll.estimate/1", "phases": {"load": {}}})",
-                           R"({"schema": "plimsoll.estimate/1", "phases": 3})"}) {
-    const Result<MemoryProfile> profile = profile_of_estimate("plan.json", text);
-    ASSERT_FALSE(profile) << text;
-    EXPECT_THAT(profile.error().to_text(), HasSubstr("plan.json: is no estimate")) << text;
-    EXPECT_THAT(profile.error().to_text(), HasSubstr("plimsoll estimate ... --json")) << text;
-  }
+  const MemoryProfile profile =
+      profile_of_estimate("plan.json", {.phases = {{.name = "load",
+                                                    .allocated = Bytes{10},
+                                                    .active = Bytes{10},
+                                                    .reserved = Bytes{20},
+                                                    .categories = {{"parameter", Bytes{10}}}},
+                                                   {.name = "steady_step",
+                                                    .allocated = Bytes{60},
+                                                    .active = Bytes{61},
+                                                    .reserved = Bytes{80},
+                                                    .categories = {{"parameter", Bytes{10}},
+                                                                   {"master_parameter", Bytes{5}},
+                                                                   {"activation", Bytes{30}},
+                                                                   {"logits", Bytes{15}},
+                                                                   {"buffer", Bytes{0}}}}}});
+  EXPECT_EQ(profile.allocated, Bytes{60});
+  EXPECT_EQ(profile.categories.at("parameters"), Bytes{15});
+  EXPECT_EQ(profile.categories.at("activations"), Bytes{45});
 }
 
 }  // namespace

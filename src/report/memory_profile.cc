@@ -10,34 +10,10 @@
 namespace plimsoll {
 namespace {
 
-using Json = nlohmann::json;
-
 // The estimate's categories under the names that a snapshot's stacks can tell apart.
 std::string shared_name(std::string_view category) {
   const BlockRole role = role_of_category(category);
   return std::string(role == BlockRole::kUnknown ? category : name_of(role));
-}
-
-const Json* peak_phase(const Json& estimate) {
-  const Json* peak = nullptr;
-  for (const auto& [name, phase] : estimate.at("phases").items())
-    if (peak == nullptr ||
-        phase.at("allocated_bytes").get<int64_t>() > peak->at("allocated_bytes").get<int64_t>())
-      peak = &phase;
-  return peak;
-}
-
-MemoryProfile read_profile(const std::string& name, const Json& estimate) {
-  MemoryProfile profile{.name = name + " (estimate)"};
-  const Json* const phase = peak_phase(estimate);
-  profile.allocated = Bytes{phase->at("allocated_bytes").get<int64_t>()};
-  profile.active = Bytes{phase->at("active_bytes").get<int64_t>()};
-  profile.reserved = Bytes{phase->at("reserved_bytes").get<int64_t>()};
-  for (const auto& [category, bytes] : phase->at("peak_category_bytes").items())
-    profile.categories[shared_name(category)] += Bytes{bytes.get<int64_t>()};
-  profile.notes.push_back(
-      "an estimate's categories are of its peak of live memory; its temporaries are counted to the backward");
-  return profile;
 }
 
 }  // namespace
@@ -58,23 +34,16 @@ MemoryProfile profile_of(const std::string& name, const AllocationTrace& trace,
   return profile;
 }
 
-bool sniff_estimate_json(std::string_view first_bytes) {
-  return first_bytes.find("plimsoll.estimate/1") != std::string_view::npos;
-}
-
-Result<MemoryProfile> profile_of_estimate(const std::string& name, std::string_view text) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("schema") == "plimsoll.estimate/1" && !json.at("phases").empty())
-      return read_profile(name, json);
-  } catch (const Json::exception& e) {
-    return fail({.position = {.file = name},
-                 .message = fmt::format("is no estimate: {}", e.what()),
-                 .expected = "what `plimsoll estimate ... --json` prints"});
-  }
-  return fail({.position = {.file = name},
-               .message = "is no estimate",
-               .expected = "what `plimsoll estimate ... --json` prints (schema plimsoll.estimate/1)"});
+MemoryProfile profile_of_estimate(const std::string& name, const EstimatedMemory& estimate) {
+  const EstimatedPhase& phase = *std::ranges::max_element(estimate.phases, {}, &EstimatedPhase::allocated);
+  MemoryProfile profile{.name = name + " (estimate)",
+                        .allocated = phase.allocated,
+                        .active = phase.active,
+                        .reserved = phase.reserved};
+  for (const auto& [category, bytes] : phase.categories) profile.categories[shared_name(category)] += bytes;
+  profile.notes.push_back(
+      "an estimate's categories are of its peak of live memory; its temporaries are counted to the backward");
+  return profile;
 }
 
 }  // namespace plimsoll

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/list_folder.h"
 #include "hardware/name_match.h"
 #include "model/config_value.h"
 
@@ -38,11 +39,8 @@ std::string near_hint(const std::vector<std::string>& near) {
 
 std::vector<ModelPreset> list_presets(const std::filesystem::path& data) {
   std::vector<ModelPreset> presets;
-  std::error_code absent;
-  for (const auto& entry : std::filesystem::directory_iterator(data / "models", absent)) {
-    if (entry.path().extension() != ".json") continue;
-    presets.push_back({.name = entry.path().stem().string(), .path = entry.path()});
-  }
+  for (const std::filesystem::path& file : list_folder(data / "models"))
+    if (file.extension() == ".json") presets.push_back({.name = file.stem().string(), .path = file});
   std::sort(presets.begin(), presets.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return presets;
 }

@@ -19,11 +19,12 @@ std::optional<int64_t> integer_of(std::string_view text) {
   int64_t integer = 0;
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, integer);
-  if (error == std::errc() && end == last) return integer;
+  if (error == std::errc() && end == last)
+    return integer > -kMaxQuantity && integer < kMaxQuantity ? std::optional(integer) : std::nullopt;
   double number = 0;
   if (std::from_chars(text.data(), last, number).ec != std::errc()) return std::nullopt;
-  if (!(std::abs(number) < static_cast<double>(kMaxQuantity))) return std::nullopt;
-  return static_cast<int64_t>(number);
+  const bool is_whole = std::abs(number) < static_cast<double>(kMaxQuantity) && number == std::trunc(number);
+  return is_whole ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
 }
 
 // Microseconds with a fraction, without the rounding that a double would bring to times since 1970.
@@ -130,7 +131,7 @@ class KinetoReader {
     while (more) {
       Event event;
       if (read_event(event)) {
-        take(event);
+        take(std::move(event));
         more = json_.next(']');
         if (!more && !json_.is_closed()) more = pass_over_broken();
       } else {
@@ -193,8 +194,13 @@ class KinetoReader {
     return json_.is_closed();
   }
 
-  void take(const Event& event) {
+  void take(Event event) {
     if (!event.is_of_memory()) return;
+    for (std::optional<int64_t>* const total : {&event.allocated, &event.reserved})
+      if (*total && **total < 0) {
+        ++imperfections_["memory instants with a total below zero"];
+        *total = 0;
+      }
     const bool is_out_of_memory = event.is_out_of_memory();
     if (!event.time || !event.bytes || (!is_out_of_memory && !event.address)) {
       ++imperfections_["memory instants without a time, an address or a size"];
@@ -274,7 +280,12 @@ bool sniff_kineto_trace(std::string_view first_bytes) {
 Result<ProfiledMemory> read_kineto_trace(const std::filesystem::path& path,
                                          const std::function<void(uint64_t)>& on_progress) {
   PLIMSOLL_TRY(source, ByteSource::open(path));
-  return KinetoReader(*source, path.string(), on_progress).read();
+  return read_kineto_trace(*source, path.string(), on_progress);
+}
+
+Result<ProfiledMemory> read_kineto_trace(ByteSource& source, const std::string& name,
+                                         const std::function<void(uint64_t)>& on_progress) {
+  return KinetoReader(source, name, on_progress).read();
 }
 
 Result<ProfiledMemory> read_kineto_trace_bytes(std::string_view bytes, const std::string& name) {

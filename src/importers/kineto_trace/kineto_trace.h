@@ -17,12 +17,16 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "importers/byte_source.h"
 #include "trace/profiled_memory.h"
 
 namespace plimsoll {
 
 bool sniff_kineto_trace(std::string_view first_bytes);
 Result<ProfiledMemory> read_kineto_trace(const std::filesystem::path& path,
+                                         const std::function<void(uint64_t)>& on_progress = {});
+// Of what has been opened; the name is for errors.
+Result<ProfiledMemory> read_kineto_trace(ByteSource& source, const std::string& name,
                                          const std::function<void(uint64_t)>& on_progress = {});
 Result<ProfiledMemory> read_kineto_trace_bytes(std::string_view bytes, const std::string& name);
 

@@ -1,0 +1,24 @@
+// What a printed estimate says of a job's memory; plain data.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+
+namespace plimsoll {
+
+struct EstimatedPhase {
+  std::string name;                                       // "steady_step"
+  Bytes allocated, active, reserved;                      // peaks
+  std::vector<std::pair<std::string, Bytes>> categories;  // "parameter": of the allocated peak
+
+  friend bool operator==(const EstimatedPhase&, const EstimatedPhase&) = default;
+};
+
+struct EstimatedMemory {
+  std::vector<EstimatedPhase> phases;  // at least one
+};
+
+}  // namespace plimsoll
