@@ -93,6 +93,7 @@ uint32_t CachingHeap::take_free_block(const Request& request) {
   const FreeIndex::Entry entry = index.at(at);
   if (is_too_large_to_share(request, entry.size)) return kNoBlock;
   index.erase(at);
+  if (free_by_address_) free_by_address_->erase(entry.address);
   return entry.block;
 }
 
@@ -149,11 +150,13 @@ void CachingHeap::insert_free(uint32_t index) {
   Block& block = blocks_[index];
   block.searches_at_insert = free_[block.half].searches;
   index_of(block).insert({.size = block.size, .address = block.address, .block = index});
+  if (free_by_address_) free_by_address_->insert_or_assign(block.address, index);
 }
 
 void CachingHeap::erase_free(uint32_t index) {
   const Block& block = blocks_[index];
   index_of(block).erase(block.size, block.address);
+  if (free_by_address_) free_by_address_->erase(block.address);
 }
 
 void CachingHeap::free_block(uint32_t index) {
@@ -185,7 +188,7 @@ uint64_t CachingHeap::merge_with(uint32_t index, uint32_t neighbour) {
   if (other.is_mapped) {
     erase_free(neighbour);
   } else {
-    std::erase(unmapped_, neighbour);
+    erase_unmapped(neighbour);
   }
   blocks_.absorb(index, neighbour);
   return size;

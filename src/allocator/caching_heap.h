@@ -16,13 +16,17 @@
 //   CachingHeap heap({.settings = {.expandable_segments = true}, .device = &device, .recorder = &recorder});
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "allocator/allocator_settings.h"
 #include "allocator/block_table.h"
 #include "allocator/device_memory.h"
+#include "allocator/expandable_ranges.h"
 #include "allocator/free_index.h"
 #include "allocator/heap.h"
 #include "allocator/memory_stats.h"
@@ -158,11 +162,6 @@ class CachingHeap final : public Heap {
     PoolIndex pool = 0;
     std::optional<HeapStream> only;
   };
-  struct ExpandableRange {  // addresses reserved for one stream and pool
-    uint64_t address = 0;
-    uint64_t size = 0;
-    uint64_t page = 0;
-  };
 
   Request make_request(PoolIndex pool, uint64_t size, HeapStream stream) const;
   PoolIndex pool_for(HeapStream stream) const {
@@ -220,7 +219,8 @@ class CachingHeap final : public Heap {
   uint32_t new_expandable_range(const Request& request);
   uint32_t create_range(PoolHalf half, HeapStream stream, uint64_t address, uint64_t size, uint64_t page);
   uint64_t page_of(PoolHalf half) const;
-  void insert_unmapped(uint32_t block);
+  void insert_unmapped(uint32_t block) { unmapped_.emplace(blocks_[block].address, block); }
+  void erase_unmapped(uint32_t block) { unmapped_.erase({blocks_[block].address, block}); }
   bool map_block(uint32_t block, uint64_t size);
   void unmap_block(uint32_t block);
   ExpandableRange range_of(const Block& block) const;
@@ -229,6 +229,8 @@ class CachingHeap final : public Heap {
   void adopt_live(uint32_t block, const TraceBlock& recorded, std::vector<BlockId>& live);
   uint32_t free_block_around(PoolIndex pool, bool is_small, HeapStream stream, uint64_t address,
                              uint64_t size);
+  void index_free_by_address();
+  uint32_t unmapped_block_around(PoolIndex pool, HeapStream stream, uint64_t address, uint64_t size) const;
 
   void record(AllocationAction action, uint64_t address, uint64_t bytes, HeapStream stream, PoolHalf half) {
     if (recorder_ == nullptr) return;
@@ -253,8 +255,11 @@ class CachingHeap final : public Heap {
   std::vector<FreeBlocks> free_;    // by PoolHalf
   std::vector<PrivatePool> pools_;  // by PoolIndex; the default one's entry isn't used
   std::vector<Diversion> diversions_;
-  std::vector<uint32_t> unmapped_;  // blocks without memory, by address
-  std::vector<ExpandableRange> ranges_;
+  std::set<std::pair<uint64_t, uint32_t>> unmapped_;  // blocks without memory, with their addresses
+  ExpandableRanges ranges_;
+  // Free and mapped blocks by address, from when they have been looked for at an address for long.
+  std::optional<std::map<uint64_t, uint32_t>> free_by_address_;
+  int64_t looked_at_ = 0;  // blocks, for that
   StreamEvents events_;
   std::vector<uint32_t> freed_in_capture_;  // their events come when no capture is under way
   std::vector<uint32_t> held_;              // by HeldBlock: the block, kNoBlock once it is free

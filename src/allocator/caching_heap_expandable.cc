@@ -57,7 +57,7 @@ uint32_t CachingHeap::grow_expandable(const Request& request) {
 
 // The lowest address from which free and unmapped blocks of the stream give room, or a new range.
 uint32_t CachingHeap::find_expandable(const Request& request) {
-  for (const uint32_t unmapped : unmapped_) {
+  for (const auto& [address, unmapped] : unmapped_) {
     const Block& block = blocks_[unmapped];
     if (block.stream != request.stream || block.half != request.half) continue;
     const bool starts_before = block.previous != kNoBlock && blocks_[block.previous].is_free();
@@ -94,7 +94,7 @@ uint32_t CachingHeap::new_expandable_range(const Request& request) {
 // All of it unmapped.
 uint32_t CachingHeap::create_range(PoolHalf half, HeapStream stream, uint64_t address, uint64_t size,
                                    uint64_t page) {
-  ranges_.push_back({.address = address, .size = size, .page = page});
+  ranges_.add({.address = address, .size = size, .page = page});
   const uint32_t block = blocks_.create({.address = address,
                                          .size = size,
                                          .stream = stream,
@@ -105,20 +105,13 @@ uint32_t CachingHeap::create_range(PoolHalf half, HeapStream stream, uint64_t ad
   return block;
 }
 
-void CachingHeap::insert_unmapped(uint32_t block) {
-  const auto place = std::find_if(unmapped_.begin(), unmapped_.end(), [&](uint32_t other) {
-    return blocks_[other].address > blocks_[block].address;
-  });
-  unmapped_.insert(place, block);
-}
-
 // Maps the pages that hold the first `size` bytes of an unmapped block; the rest stays unmapped behind it.
 bool CachingHeap::map_block(uint32_t index, uint64_t size) {
   const uint64_t page = range_of(blocks_[index]).page;
   const uint64_t mapped = (size + page - 1) / page * page;
   const uint64_t address = blocks_[index].address;
   if (!device_->map(address, mapped)) return false;
-  std::erase(unmapped_, index);
+  erase_unmapped(index);
   if (mapped < blocks_[index].size) {
     insert_unmapped(blocks_.split_back(index, mapped));
   }
@@ -159,21 +152,16 @@ void CachingHeap::unmap_block(uint32_t index) {
 
 // The nearest one: of ranges taken over from a trace only the beginnings are certain. A trace that
 // contradicts itself may leave none.
-CachingHeap::ExpandableRange CachingHeap::range_of(const Block& block) const {
-  const ExpandableRange* nearest = nullptr;
-  for (const ExpandableRange& range : ranges_) {
-    const bool holds = block.address >= range.address && block.address - range.address < range.size;
-    if (holds && (nearest == nullptr || range.address > nearest->address)) nearest = &range;
-  }
-  if (nearest != nullptr) return *nearest;
+ExpandableRange CachingHeap::range_of(const Block& block) const {
+  if (const ExpandableRange* const nearest = ranges_.holding(block.address)) return *nearest;
   return {.address = block.address, .size = block.size, .page = page_of(block.half)};
 }
 
 void CachingHeap::drop_range_if_unmapped(uint32_t index) {
   const Block& block = blocks_[index];
   if (block.is_split() || block.is_mapped) return;
-  std::erase_if(ranges_, [&](const ExpandableRange& range) { return range.address == block.address; });
-  std::erase(unmapped_, index);
+  ranges_.erase(block.address);
+  erase_unmapped(index);
   blocks_.destroy(index);
 }
 

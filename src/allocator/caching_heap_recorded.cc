@@ -56,15 +56,17 @@ std::vector<BlockId> CachingHeap::adopt_range(uint64_t address, uint64_t size,
     reserved_.add(is_small(half), static_cast<uint64_t>(segment->bytes.value));
     for (const TraceBlock& block : segment->blocks) {
       if (block.address > blocks_[rest].address) {
-        const uint32_t gap = blocks_.split_front(rest, block.address - blocks_[rest].address);
-        insert_unmapped(gap);
+        erase_unmapped(rest);
+        insert_unmapped(blocks_.split_front(rest, block.address - blocks_[rest].address));
+        insert_unmapped(rest);
       }
       uint32_t index = rest;
       const auto bytes = static_cast<uint64_t>(block.bytes.value);
-      if (bytes < blocks_[rest].size)
+      erase_unmapped(rest);
+      if (bytes < blocks_[rest].size) {
         index = blocks_.split_front(rest, bytes);
-      else
-        std::erase(unmapped_, rest);
+        insert_unmapped(rest);
+      }
       blocks_[index].is_mapped = true;
       if (block.state == BlockState::kFree)
         insert_free(index);
@@ -112,10 +114,49 @@ std::optional<BlockId> CachingHeap::alloc_at(PoolIndex pool, Bytes size, HeapStr
 // kNoBlock when the bytes aren't all in one free block of the pool and stream.
 uint32_t CachingHeap::free_block_around(PoolIndex pool, bool is_small, HeapStream stream, uint64_t address,
                                         uint64_t size) {
-  const FreeIndex& index = index_of(pool_half(pool, is_small), stream);
+  constexpr int64_t kLong = int64_t{1} << 20;  // a trace that the heap follows needs far fewer
+  const PoolHalf half = pool_half(pool, is_small);
+  if (!free_by_address_ && looked_at_ > kLong) index_free_by_address();
+  if (free_by_address_) {
+    const auto behind = free_by_address_->upper_bound(address);
+    if (behind == free_by_address_->begin()) return kNoBlock;
+    const uint32_t index = std::prev(behind)->second;
+    const Block& block = blocks_[index];
+    const bool is_around = block.size >= size && address - block.address <= block.size - size;
+    return is_around && block.half == half && block.stream == stream ? index : kNoBlock;
+  }
+  const FreeIndex& index = index_of(half, stream);
   for (FreeIndex::Position at = index.first_at_least(size); at != FreeIndex::end(); at = index.next(at)) {
     const FreeIndex::Entry& entry = index.at(at);
+    ++looked_at_;
     if (address >= entry.address && address - entry.address <= entry.size - size) return entry.block;
+  }
+  return kNoBlock;
+}
+
+void CachingHeap::index_free_by_address() {
+  free_by_address_.emplace();
+  for (const FreeBlocks& half : free_)
+    for (const std::unique_ptr<FreeIndex>& index : half.by_stream) {
+      if (index == nullptr) continue;
+      for (const FreeIndex::Entry& entry : index->entries())
+        free_by_address_->insert_or_assign(entry.address, entry.block);
+    }
+}
+
+// Of the lowest block, where ranges overlap; kNoBlock when no unmapped block holds all of it.
+uint32_t CachingHeap::unmapped_block_around(PoolIndex pool, HeapStream stream, uint64_t address,
+                                            uint64_t size) const {
+  auto at = unmapped_.upper_bound({address, kNoBlock});
+  const auto behind = at;
+  if (ranges_.may_overlap())
+    at = unmapped_.begin();
+  else if (at != unmapped_.begin())
+    --at;
+  for (; at != behind; ++at) {
+    const Block& block = blocks_[at->second];
+    const bool is_around = block.size >= size && address - block.address <= block.size - size;
+    if (is_around && block.stream == stream && pool_of(block.half) == pool) return at->second;
   }
   return kNoBlock;
 }
@@ -135,25 +176,16 @@ void CachingHeap::add_segment(PoolIndex pool, HeapStream stream, uint64_t addres
 
 bool CachingHeap::map_at(PoolIndex pool, bool is_small, HeapStream stream, uint64_t address, uint64_t size) {
   ensure_pool(pool);
-  const uint64_t end = address + size;
-  const auto around = std::ranges::find_if(unmapped_, [&](uint32_t block) {
-    const Block& b = blocks_[block];
-    return b.stream == stream && pool_of(b.half) == pool && b.address <= address && end <= b.address + b.size;
-  });
-  uint32_t block = kNoBlock;
-  if (around != unmapped_.end()) {
-    block = *around;
+  uint32_t block = unmapped_block_around(pool, stream, address, size);
+  if (block != kNoBlock) {
     const uint64_t front = address - blocks_[block].address;
     if (front > 0) {
-      std::erase(unmapped_, block);
+      erase_unmapped(block);
       insert_unmapped(blocks_.split_front(block, front));
       insert_unmapped(block);
     }
   } else {
-    const bool overlaps = std::ranges::any_of(ranges_, [&](const ExpandableRange& range) {
-      return address < range.address + range.size && range.address < end;
-    });
-    if (overlaps) return false;
+    if (ranges_.any_within(address, address + size)) return false;
     const PoolHalf half = pool_half(pool, is_small);
     block = create_range(half, stream, address, size, page_of(half));
   }

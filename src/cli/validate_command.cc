@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/data_dir.h"
+#include "base/list_folder.h"
 #include "validation/accuracy.h"
 
 namespace plimsoll {
@@ -72,11 +73,8 @@ class ValidateCommand final : public Command {
     if (!files_.empty()) return std::vector<fs::path>(files_.begin(), files_.end());
     const fs::path folder = data_dir().parent_path() / "validation";
     std::vector<fs::path> files;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error))
-      if (entry.path().extension() == ".csv" && entry.path().filename() != kKnownResiduals)
-        files.push_back(entry.path());
-    std::ranges::sort(files);
+    for (const fs::path& file : list_folder(folder))
+      if (file.extension() == ".csv" && file.filename() != kKnownResiduals) files.push_back(file);
     if (files.empty())
       return fail({.position = {.file = folder.string()},
                    .message = "no table of measured rows is there",

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/data_dir.h"
+#include "base/list_folder.h"
 #include "hardware/cluster_file.h"
 #include "hardware/gpu_file.h"
 #include "hardware/name_match.h"
@@ -50,9 +51,8 @@ bool is_called(const Part& part, std::string_view normalized) {
 // By name, so that the answer doesn't depend on the file system.
 std::vector<fs::path> files_of(const fs::path& folder) {
   std::vector<fs::path> files;
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator(folder, code))
-    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  for (const fs::path& file : list_folder(folder))
+    if (file.extension() == ".toml") files.push_back(file);
   std::sort(files.begin(), files.end(),
             [](const fs::path& a, const fs::path& b) { return a.stem() < b.stem(); });
   return files;

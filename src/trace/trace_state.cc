@@ -202,14 +202,15 @@ class Undo {
         if (const auto block = find_block(event.address); block != blocks_.end())
           erase_if_same(open, static_cast<size_t>(block - blocks_.begin()));
       }
-      if (event.action == AllocationAction::kAlloc) learn_tail(event.address, open, unknown);
+      if (event.action == AllocationAction::kAlloc) learn_tail(event.address, open);
     }
+    std::erase_if(unknown, [&](const UnknownTail& tail) { return learned_.contains(tail.address); });
   }
   void erase_if_same(std::map<uint64_t, size_t>& open, size_t block) const {
     const auto at = open.find(end_of(blocks_[block].block));
     if (at != open.end() && at->second == block) open.erase(at);
   }
-  void learn_tail(uint64_t address, std::map<uint64_t, size_t>& open, std::vector<UnknownTail>& unknown) {
+  void learn_tail(uint64_t address, std::map<uint64_t, size_t>& open) {
     auto at = open.upper_bound(address);
     if (at == open.begin()) return;
     --at;
@@ -218,7 +219,7 @@ class Undo {
     if (others_between) return;
     const Bytes tail = distance(at->first, address);
     if (tail > kLargestTail) return;
-    std::erase_if(unknown, [&](const UnknownTail& u) { return u.address == blocks_[block].block.address; });
+    learned_[blocks_[block].block.address] = true;
     blocks_[block].block.bytes += tail;
     open.erase(at);
   }
@@ -274,6 +275,7 @@ class Undo {
   Segments segments_;
   AddressMap<Live> live_;
   std::vector<EarlierBlock> blocks_;  // what live_ holds in the end, by address
+  AddressMap<bool> learned_;          // addresses of blocks whose tail has been found
   int num_guessed_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/list_folder.h"
 #include "weights/weights_index.h"
 
 namespace plimsoll {
@@ -15,12 +16,11 @@ namespace fs = std::filesystem;
 
 // What else the folder holds that a user may have meant.
 std::string hint_of(const fs::path& folder) {
-  std::error_code problem;
   std::set<std::string> others;
   bool has_pickle = false;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, problem)) {
-    if (entry.path().extension() == ".safetensors") others.insert(entry.path().filename().string());
-    has_pickle = has_pickle || entry.path().filename().string().starts_with("pytorch_model");
+  for (const fs::path& file : list_folder(folder)) {
+    if (file.extension() == ".safetensors") others.insert(file.filename().string());
+    has_pickle = has_pickle || file.filename().string().starts_with("pytorch_model");
   }
   if (!others.empty()) return fmt::format("name a file of the folder, such as {}", *others.begin());
   return has_pickle ? "pytorch_model.bin is not read: save the model with safe_serialization=True" : "";
