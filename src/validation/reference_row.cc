@@ -117,17 +117,24 @@ class RowReader {
     const auto text = read_file(folder_ / cell("spec"), {.most_bytes = kMaxSpecBytes});
     const Json spec = text ? Json::parse(*text, nullptr, false) : Json();
     if (!spec.is_object()) return refuse(fmt::format("spec {} can't be read", cell("spec")));
-    out_.sums_in_place = spec.value("acc_emulate", true);
-    out_.job.loop.input_require_grads = spec.value("input_require_grads", false);
-    out_.job.loop.has_evaluation = spec.value("eval", false);
+    out_.sums_in_place = flag_of(spec, "acc_emulate", true);
+    out_.job.loop.input_require_grads = flag_of(spec, "input_require_grads", false);
+    out_.job.loop.has_evaluation = flag_of(spec, "eval", false);
     const bool has_sdpa = cell("attn") != "eager";
-    if (has_sdpa && spec.value("sdpa_prefer", "flash") == "cudnn")
+    if (has_sdpa && spec.contains("sdpa_prefer") && spec["sdpa_prefer"] == "cudnn")
       out_.job.attention.sdpa_backend = SdpaBackend::kCudnnFirst;
     if (spec.contains("experts_impl") && spec["experts_impl"].is_string()) {
       const std::string experts = spec["experts_impl"];
       out_.job.experts = from_name<ExpertsImplementation>(experts);
       if (!out_.job.experts) refuse(fmt::format("experts_impl {}", experts));
     }
+  }
+
+  bool flag_of(const Json& spec, const char* key, bool otherwise) {
+    if (!spec.contains(key)) return otherwise;
+    const auto* const flag = spec[key].get_ptr<const bool*>();
+    if (!flag) refuse(fmt::format("{} of the spec is neither true nor false", key));
+    return flag ? *flag : otherwise;
   }
 
   void read_strategy() {
@@ -175,8 +182,9 @@ class RowReader {
   void read_measured() {
     const Json phases = Json::parse(cell("phase_peaks"), nullptr, false);
     if (phases.is_object())
-      for (const auto& [phase, bytes] : phases.items())
-        if (bytes.is_number_integer()) out_.phase_peaks[phase] = bytes.get<int64_t>();
+      for (const auto& [phase, bytes] : phases.items()) add_phase_peak(phase, bytes);
+    else if (!cell("phase_peaks").empty())
+      refuse("phase_peaks is no JSON object");
     if (const auto load = integer("load")) out_.phase_peaks["load"] = *load;
     if (out_.phase_peaks.empty()) refuse("no peak of any phase is given");
     out_.peak_phase = cell("peak_phase");
@@ -185,6 +193,13 @@ class RowReader {
           "comm_allgather", "comm_copyout", "comm_unsharded_param", "comm_reduce", "comm_accum_grad",
           "comm_bucket", "other"})
       out_.peak_categories[category] = integer(fmt::format("pk_{}", category)).value_or(0);
+  }
+
+  void add_phase_peak(const std::string& phase, const Json& bytes) {
+    const bool is_quantity =
+        bytes.is_number_unsigned() && bytes.get<uint64_t>() < static_cast<uint64_t>(kMaxQuantity);
+    if (!is_quantity) return refuse(fmt::format("phase_peaks: {} has no number of bytes", phase));
+    out_.phase_peaks[phase] = bytes.get<int64_t>();
   }
 
   const CsvTable& table_;
