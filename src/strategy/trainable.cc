@@ -23,7 +23,7 @@ Result<std::vector<bool>> trainable_parameters(std::string_view pattern, const A
     trained.push_back(expression->is_in(tensor.name, effort));
     if (effort.is_spent())
       return refuse("takes too many steps to match",
-                    "an expression with fewer repetitions within repetitions");
+                    "an expression with less nested within (?=...), (?!...) or repetitions");
   }
   return trained;
 }

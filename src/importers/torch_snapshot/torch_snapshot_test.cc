@@ -93,7 +93,7 @@ TEST(TorchSnapshot, EveryDeviceIsWritten) {
   ASSERT_EQ(snapshot->devices.size(), 2U);
   expect_equal(snapshot->devices[0], traces[0]);
   expect_equal(snapshot->devices[1], traces[1]);
-  EXPECT_TRUE(snapshot->devices[0].annotations.empty());
+  EXPECT_EQ(snapshot->devices[0].annotations, traces[0].annotations);
   EXPECT_EQ(snapshot->devices[1].annotations, traces[1].annotations);
 }
 
@@ -164,7 +164,7 @@ TEST(TorchSnapshot, OtherPicklesAreRefused) {
   EXPECT_THAT(list.error().to_text(), HasSubstr("is no memory snapshot"));
   const Result<TorchSnapshot> missing = read_torch_snapshot("/no/such/file.pickle");
   ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().to_text(), HasSubstr("/no/such/file.pickle: cannot be opened"));
+  EXPECT_THAT(missing.error().to_text(), HasSubstr("/no/such/file.pickle: can't be opened"));
 }
 
 // ---- the public snapshots ----
