@@ -184,7 +184,7 @@ std::string_view Field::key() const {
 }
 
 std::string Field::expected() const {
-  std::string words(kind_text(kind));
+  std::string words(form.empty() ? kind_text(kind) : form);
   if (kind == FieldKind::kChoice) words += fmt::format("{}", fmt::join(choices, ", "));
   if (range && range->is_lowest_excluded)
     words += fmt::format(" above {} up to {}", range->lowest, range->highest);

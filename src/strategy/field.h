@@ -47,6 +47,7 @@ struct Field {
   FieldKind kind = FieldKind::kText;
   std::vector<std::string> choices;  // kChoice, as they are written; "every-N" is a pattern
   std::optional<FieldRange> range;   // kInteger and kNumber
+  std::string_view form;             // kText: what it has to be, "a regular expression"; empty: any text
   // The value has the alternative of `kind` and is in `range`; a failure has neither place nor expectation.
   std::function<Result<void>(Job&, const FieldValue&)> set;
   std::function<std::optional<FieldValue>(const Job&)> get;  // empty: an optional that holds nothing

@@ -68,6 +68,7 @@ Field words(FieldText text, Access access) {
 template <typename Access>
 Field pattern(FieldText text, Access access) {
   Field field = words(text, access);
+  field.form = "a regular expression, for example q_proj|v_proj";
   field.set = [access](Job& job, const FieldValue& value) -> Result<void> {
     PLIMSOLL_CHECK(NamePattern::parse(std::get<std::string>(value)));
     access(job) = std::get<std::string>(value);

@@ -26,6 +26,9 @@ std::string any_choice(const Field& field) {
   return name;
 }
 
+const std::vector<std::string_view> kPatterns = {"q_proj|v_proj", "^model\\.layers\\.[0-9]+", "norm",
+                                                 "(?!lm)[\"'#=]?"};
+
 FieldValue any_value(const Field& field) {
   switch (field.kind) {
     case FieldKind::kBoolean:
@@ -38,6 +41,7 @@ FieldValue any_value(const Field& field) {
     case FieldKind::kChoice:
       return any_choice(field);
     case FieldKind::kText:
+      if (!field.form.empty()) return std::string(*rc::gen::elementOf(kPatterns));
       return *any_text();
     case FieldKind::kTextList:
       return *rc::gen::container<std::vector<std::string>>(any_text());
