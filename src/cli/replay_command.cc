@@ -66,10 +66,11 @@ class ReplayCommand final : public Command {
     if (!file_) return fail({.message = "no file is named", .expected = "plimsoll replay snapshot.pickle"});
     PLIMSOLL_CHECK(
         check_outputs({{.name = "--trace", .path = trace_}, {.name = "--out", .path = out_}}, {*file_}));
-    PLIMSOLL_CHECK(check_configurations());
     PLIMSOLL_TRY(device, device_.device());
+    PLIMSOLL_TRY(options, analysis_options(device));
     PLIMSOLL_TRY(recording, open_recording(*file_));
-    if (recording.format == RecordingFormat::kTorchSnapshot) return explain_snapshot(recording, device);
+    if (recording.format == RecordingFormat::kTorchSnapshot)
+      return explain_snapshot(recording, options, device ? device->text : "");
     PLIMSOLL_TRY(notes, notes_of_options(recording));
     PLIMSOLL_TRY(text, explained(recording, notes));
     std::fputs(as_json_ ? text.c_str() : printable(text).c_str(), stdout);
@@ -77,8 +78,8 @@ class ReplayCommand final : public Command {
   }
 
  private:
-  Result<int> explain_snapshot(const Recording& recording, const std::optional<PlayedDevice>& device) {
-    const AnalysisOptions options = analysis_options(configurations_, device);
+  Result<int> explain_snapshot(const Recording& recording, const AnalysisOptions& options,
+                               const std::string& device_text) {
     PLIMSOLL_TRY(snapshot,
                  read_torch_snapshot(*recording.source, recording.name, {.on_progress = show_progress}));
     clear_progress();
@@ -96,7 +97,7 @@ class ReplayCommand final : public Command {
     if (out_)
       PLIMSOLL_CHECK(
           write_output_file(*out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices, out); }));
-    print(recording.name, devices, snapshot.imperfections, device ? device->text : "");
+    print(recording.name, devices, snapshot.imperfections, device_text);
     return kAnswered;
   }
 
@@ -160,16 +161,10 @@ class ReplayCommand final : public Command {
     return text;
   }
 
-  // Wrong settings are refused of any file, also of one that they don't concern.
-  Result<void> check_configurations() const {
+  Result<AnalysisOptions> analysis_options(const std::optional<PlayedDevice>& device) const {
+    AnalysisOptions options{.what_if = configurations_};
     for (const std::string& configuration : configurations_)
       PLIMSOLL_CHECK(parse_allocator_settings(configuration, "--alloc-conf"));
-    return {};
-  }
-
-  static AnalysisOptions analysis_options(const std::vector<std::string>& configurations,
-                                          const std::optional<PlayedDevice>& device) {
-    AnalysisOptions options{.what_if = configurations};
     if (!device) return options;
     options.capacity = device->for_allocator();
     options.device = device->total;
