@@ -64,7 +64,7 @@ std::vector<Value> Zero::views_of(const Value& flat, const State& s) {
 
 Value Zero::part_of(const Value& whole, const State& s) {
   const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
-  return ops::slice(whole, 0, rank_ * shard_elements(s), shard_elements(s));
+  return ops::slice(whole, 0, is_sharded(1) ? rank_ * shard_elements(s) : 0, shard_elements(s));
 }
 
 void Zero::load() {

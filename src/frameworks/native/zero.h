@@ -84,7 +84,7 @@ class Zero : public GradientSink, public UnitHooks {
   };
 
   bool is_sharded(int64_t from_stage) const { return stage_ >= from_stage; }
-  int64_t shard_elements(const State& s) const { return s.unit.elements / ranks_; }
+  int64_t shard_elements(const State& s) const { return s.unit.elements / (is_sharded(1) ? ranks_ : 1); }
   Value part_of(const Value& whole, const State& s);  // the rank's
   State& state_of(RegionId region) { return states_[unit_of_region_[region.value]]; }
 
