@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <cassert>
+#include <chrono>
 #include <set>
 
 #include "runtime/kernels/kernel.h"
@@ -135,7 +136,15 @@ void Executor::adopt(TensorId id, const at::Tensor& made) {
 Result<void> Executor::wait_for(StorageId id) {
   if (!pending_[id.value]) return {};
   const std::unique_ptr<Work> work = std::move(pending_[id.value]);
-  return work->wait();
+  const auto start = std::chrono::steady_clock::now();
+  const Result<void> done = work->wait();
+  communication_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return done;
+}
+
+Result<void> Executor::finish() {
+  for (uint32_t i = 0; i < pending_.size(); ++i) PLIMSOLL_CHECK(wait_for(StorageId{i}));
+  return {};
 }
 
 Result<void> Executor::free(StorageId id) {

@@ -50,8 +50,9 @@ class Executor {
   static Result<Executor> make(const Program& program, const ExecutorOptions& options);
 
   Result<void> play(uint32_t section);
-  // REQUIRES its storage is live.
+  // Collectives may be under way on it after play() returns: finish() first. REQUIRES its storage is live.
   at::Tensor tensor(TensorId id);
+  Result<void> finish();  // waits for every collective under way
   const Program& program() const { return *program_; }
 
   StepSettings step;                 // of the next optimizer section

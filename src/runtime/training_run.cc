@@ -84,7 +84,10 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
     report.loss += executor_->tensor(training_.micro_steps[m].loss).item<double>();
     PLIMSOLL_CHECK(play("bwd" + suffix, training_.micro_steps[m].backward));
   }
-  if (after_backward) PLIMSOLL_CHECK(after_backward());
+  if (after_backward) {
+    PLIMSOLL_CHECK(executor_->finish());
+    PLIMSOLL_CHECK(after_backward());
+  }
   PLIMSOLL_TRY(loss, mean_loss(report.loss));
   report.loss = loss;
   if (!std::isfinite(loss))
@@ -99,6 +102,7 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
                      .epsilon = run.epsilon,
                      .weight_decay = run.weight_decay};
   PLIMSOLL_CHECK(play(fmt::format("step{}", iteration), training_.step));
+  PLIMSOLL_CHECK(executor_->finish());  // the norm is summed over the ranks, parameters are gathered
   report.gradient_norm = std::sqrt(executor_->tensor(training_.squared_norm).item<double>());
   ++steps_done_;
   report.seconds = seconds_since(start);

@@ -1,0 +1,197 @@
+#include "runtime/communication/gloo.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "runtime/communication/carrier.h"
+#include "runtime/communication/collective.h"
+#include "runtime/communication/peers.h"
+#include "runtime/communication/roll_call.h"
+#include "runtime/communication/work_queue.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+using StorePointer = c10::intrusive_ptr<c10d::Store>;
+
+// What LibTorch says without where in its sources, advice and its own stack.
+std::string plain(std::string text) {
+  for (const char* end : {"\n", ". This is typically"}) text.resize(std::min(text.size(), text.find(end)));
+  if (text.starts_with("[/")) text.erase(0, text.find("] ") + 2);
+  return text;
+}
+
+std::string names_of(const std::vector<int64_t>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+StorePointer open_store(const ProcessPlace& place, std::chrono::milliseconds timeout) {
+  if (const auto* file = std::get_if<FileRendezvous>(&place.rendezvous)) {
+    auto store = c10::make_intrusive<c10d::FileStore>(file->path, static_cast<int>(place.size));
+    store->setTimeout(timeout);
+    return store;
+  }
+  const auto& tcp = std::get<TcpRendezvous>(place.rendezvous);
+  c10d::TCPStoreOptions options;
+  options.port = tcp.port;
+  options.isServer = place.rank == 0 && !tcp.has_server;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  return c10::make_intrusive<c10d::PrefixStore>("plimsoll/" + tcp.prefix,
+                                                c10::make_intrusive<c10d::TCPStore>(tcp.host, options));
+}
+
+std::string text_of(const ProcessPlace& place) {
+  if (const auto* file = std::get_if<FileRendezvous>(&place.rendezvous)) return file->path;
+  const auto& tcp = std::get<TcpRendezvous>(place.rendezvous);
+  return fmt::format("{}:{}", tcp.host, tcp.port);
+}
+
+class GlooCommunicator final : public Communicator {
+ public:
+  GlooCommunicator(const ProcessPlace& place, const GlooOptions& options, StorePointer store,
+                   std::unique_ptr<Peers> peers)
+      : place_(place),
+        options_(options),
+        roll_(std::move(store), place.rank, place.size),
+        peers_(std::move(peers)),
+        carrier_(make_carrier()),
+        queue_(std::make_unique<WorkQueue>(IdleWatch{.look = [this] { return look(); }})) {}
+  ~GlooCommunicator() override { queue_.reset(); }  // before what its thread uses
+
+  int64_t rank() const override { return place_.rank; }
+  int64_t size() const override { return place_.size; }
+  std::unique_ptr<Work> all_reduce(at::Tensor& tensor) override {
+    return start(CollectiveKind::kAllReduce, tensor, {});
+  }
+  std::unique_ptr<Work> reduce_scatter(at::Tensor& part, at::Tensor& whole) override {
+    return start(CollectiveKind::kReduceScatter, whole, part);
+  }
+  std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) override {
+    return start(CollectiveKind::kAllGather, whole, part);
+  }
+
+ private:
+  std::unique_ptr<Carrier> make_carrier() {
+    const CarrierPlace place{
+        .peers = *peers_, .rank = place_.rank, .ranks = place_.size, .timeout = options_.timeout};
+    std::unique_ptr<Carrier> direct;
+    if (options_.may_read_directly && place_.is_on_one_machine()) direct = make_direct_carrier(place);
+    return direct ? std::move(direct) : make_message_carrier(place);
+  }
+
+  std::unique_ptr<Work> start(CollectiveKind kind, const at::Tensor& whole, const at::Tensor& part) {
+    Result<Collective> made = make_collective(kind, whole, part, size());
+    if (!made) return failed_work(made.error());
+    made->header.sequence = ++sequence_;
+    return queue_->submit([this, c = *std::move(made)] { return run(c); });
+  }
+
+  Result<void> run(const Collective& c) {
+    Result<void> done;
+    try {
+      done = carrier_->run(c);
+    } catch (const PeerFailure& e) {
+      return diagnose(fmt::format("{}: rank {} noticed it at rank {}: {}", c.header.to_text(), place_.rank,
+                                  e.peer, plain(e.what())));
+    } catch (const std::exception& e) {
+      return diagnose(fmt::format("{}: {}", c.header.to_text(), plain(e.what())));
+    }
+    if (!done) disconnect();  // the others find the same difference
+    return done;
+  }
+
+  // While nothing runs. Errors: another rank has failed.
+  Result<void> look() {
+    try {
+      if (!roll_.is_called()) return {};
+    } catch (const std::exception& e) {
+      return lost_store(e.what());
+    }
+    return diagnose("");
+  }
+
+  // The other ranks see this one's connections end, and call the roll too.
+  void disconnect() {
+    carrier_.reset();
+    peers_.reset();
+  }
+
+  Result<void> diagnose(const std::string& what) {
+    disconnect();
+    try {
+      const std::string first = roll_.call(what);
+      const std::vector<int64_t> missing = roll_.gather("present", options_.roll_call);
+      if (missing.empty())
+        return fail({.message = fmt::format("a collective failed though all ranks are there ({})", first)});
+      return fail({.message = fmt::format("{} {} gone ({})", names_of(missing),
+                                          missing.size() == 1 ? "is" : "are", first)});
+    } catch (const std::exception& e) {
+      return lost_store(e.what());
+    }
+  }
+
+  Result<void> lost_store(const std::string& what) const {
+    const auto* tcp = std::get_if<TcpRendezvous>(&place_.rendezvous);
+    const bool is_of_rank_0 = tcp != nullptr && !tcp->has_server;
+    return fail({.message = fmt::format("{} ({} does not answer: {})",
+                                        is_of_rank_0 ? "rank 0 is gone" : "the job's store is gone",
+                                        text_of(place_), plain(what))});
+  }
+
+  const ProcessPlace place_;
+  const GlooOptions options_;
+  RollCall roll_;
+  std::unique_ptr<Peers> peers_;
+  std::unique_ptr<Carrier> carrier_;
+  uint64_t sequence_ = 0;
+  std::unique_ptr<WorkQueue> queue_;
+};
+
+class AloneCommunicator final : public Communicator {
+ public:
+  int64_t rank() const override { return 0; }
+  int64_t size() const override { return 1; }
+  std::unique_ptr<Work> all_reduce(at::Tensor&) override { return std::make_unique<Done>(); }
+  std::unique_ptr<Work> reduce_scatter(at::Tensor& part, at::Tensor& whole) override {
+    return copy(part, whole);
+  }
+  std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) override { return copy(whole, part); }
+
+ private:
+  struct Done final : Work {
+    Result<void> wait() override { return {}; }
+  };
+  static std::unique_ptr<Work> copy(at::Tensor& to, const at::Tensor& from) {
+    to.copy_(from);
+    return std::make_unique<Done>();
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> make_gloo_communicator(const ProcessPlace& place,
+                                                             const GlooOptions& options) {
+  if (place.size == 1) return std::make_unique<AloneCommunicator>();
+  try {
+    StorePointer store = open_store(place, options.start_timeout);
+    const std::vector<int64_t> missing =
+        RollCall(store, place.rank, place.size).gather("start", options.start_timeout);
+    if (!missing.empty())
+      return fail({.message = fmt::format("{} did not come to {} within {} s", names_of(missing),
+                                          text_of(place), options.start_timeout.count() / 1000)});
+    auto peers = std::make_unique<Peers>(store, place, options.start_timeout);
+    return std::make_unique<GlooCommunicator>(place, options, std::move(store), std::move(peers));
+  } catch (const std::exception& e) {
+    return fail({.message = fmt::format("the ranks can't be connected through {}: {}", text_of(place),
+                                        plain(e.what()))});
+  }
+}
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,16 @@
+// Sums whose bits depend on nothing but the values: ranks are added in their order, in fp32.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <span>
+
+namespace plimsoll::runtime {
+
+// out[i] = terms[0][i] + terms[1][i] + ...; `out` may be one of the terms. bf16 is rounded to nearest even
+// once. REQUIRES fp32 or bf16, at least one term.
+void sum_in_rank_order(c10::ScalarType dtype, void* out, std::span<const void* const> terms,
+                       int64_t elements);
+
+}  // namespace plimsoll::runtime

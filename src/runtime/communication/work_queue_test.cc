@@ -1,0 +1,67 @@
+#include "runtime/communication/work_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+namespace plimsoll::runtime {
+namespace {
+
+TEST(WorkQueue, RunsBesideTheCallerInOrder) {
+  std::vector<int> order;
+  std::atomic<bool> may_begin = false;
+  WorkQueue queue({});
+  const auto first = queue.submit([&]() -> Result<void> {
+    while (!may_begin) std::this_thread::yield();
+    order.push_back(1);
+    return {};
+  });
+  const auto second = queue.submit([&]() -> Result<void> {
+    order.push_back(2);
+    return {};
+  });
+  may_begin = true;  // reached while the first waits for it
+  EXPECT_TRUE(second->wait());
+  EXPECT_TRUE(first->wait());
+  EXPECT_TRUE(first->wait());
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST(WorkQueue, WhatATaskHoldsIsGoneWhenItsWaitReturns) {
+  auto held = std::make_shared<int>(0);
+  WorkQueue queue({});
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(queue.submit([held]() -> Result<void> { return {}; })->wait());
+    ASSERT_EQ(held.use_count(), 1);
+  }
+}
+
+TEST(WorkQueue, AfterAFailureNothingRuns) {
+  bool has_run = false;
+  WorkQueue queue({});
+  const auto failing = queue.submit([]() -> Result<void> { return fail({.message = "broken"}); });
+  const auto later = queue.submit([&]() -> Result<void> {
+    has_run = true;
+    return {};
+  });
+  EXPECT_EQ(later->wait().error().message, "broken");
+  EXPECT_EQ(failing->wait().error().message, "broken");
+  EXPECT_FALSE(has_run);
+}
+
+TEST(WorkQueue, WhatIsSeenWhileNothingRunsFailsTheNext) {
+  std::atomic<int> looks = 0;
+  WorkQueue queue({.look = [&]() -> Result<void> {
+                     if (++looks < 3) return {};
+                     return fail({.message = "seen"});
+                   },
+                   .every = std::chrono::milliseconds(1)});
+  while (looks < 3) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(queue.submit([]() -> Result<void> { return {}; })->wait().error().message, "seen");
+  EXPECT_EQ(looks, 3);
+}
+
+}  // namespace
+}  // namespace plimsoll::runtime
