@@ -16,14 +16,14 @@
 namespace plimsoll {
 namespace {
 
-// How many statements of changed programs an answer may cost. Of a job that fits the table: all rows of a
-// model of 32 layers. Of another, which is worth waiting up to a second for, the table and the search for a
-// cure; of a large program (a model of some 70 layers) no more than a moment allows.
+// How many statements of changed programs an answer may cost. Of a job that runs the table: all rows of a
+// model of 32 layers. Of one that runs out of memory, which is worth waiting up to a second for, the table
+// and the search for a cure; of a large program (a model of some 70 layers) no more than a moment allows.
 constexpr size_t kStatementsOfTable = 140'000;
 constexpr size_t kStatementsOfTableUnfit = 1'000'000;
 constexpr size_t kStatementsOfCure = 3'500'000;
 constexpr size_t kLargeProgram = 30'000;
-constexpr size_t kStatementsOfLargeCure = 400'000;
+constexpr size_t kStatementsOfLargeCure = 200'000;
 constexpr size_t kFewest = 2;
 
 std::string text_of(const std::vector<std::string>& settings) {
@@ -142,7 +142,7 @@ class Finder {
     if (tries_all_) return rows;
     PartIndices order = rows;
     std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return candidates_[i].aim; });
-    const size_t budget = fits_ || is_large() ? kStatementsOfTable : kStatementsOfTableUnfit;
+    const size_t budget = statements_of_table();
     const size_t one = std::max<size_t>(1, run_.program.statements.size());
     size_t left = std::max(kFewest, budget / one) - (has_several ? 1 : 0);
     for (const size_t i : order) {
@@ -189,25 +189,40 @@ class Finder {
 
   bool is_large() const { return run_.program.statements.size() > kLargeProgram; }
 
+  bool runs_out() const {
+    return std::max(run_.estimate.verdict.gpu, run_.estimate.verdict.host) == Fit::kOutOfMemory;
+  }
+  size_t statements_of_table() const {
+    return runs_out() && !is_large() ? kStatementsOfTableUnfit : kStatementsOfTable;
+  }
+
   // Parts that may not help: all of them where there is time, or where one of them does more alone.
   PartIndices suspects_among(const PartIndices& parts, Bytes wanted) const {
-    const bool is_any_better = std::ranges::any_of(parts, [&](size_t part) {
-      return changes_[part] && changes_[part]->wanted + kLeastSaving <= wanted;
-    });
-    const bool has_time = (!fits_ && !is_large()) || tries_all_;
-    if (has_time || is_any_better) return parts;
+    if ((runs_out() && !is_large()) || tries_all_ || is_any_better(parts, wanted)) return parts;
     PartIndices suspects;
     for (const size_t part : parts)
       if (changes_[part] && changes_[part]->saved < kLeastSaving) suspects.push_back(part);
     return suspects;
   }
 
+  bool is_any_better(const PartIndices& parts, Bytes wanted) const {
+    return std::ranges::any_of(parts, [&](size_t part) {
+      return changes_[part] && changes_[part]->wanted + kLeastSaving <= wanted;
+    });
+  }
+
+  // Where there is no time to leave parts out, what one of them does better alone is not shown.
   void take_several(const PartIndices& parts, const QuickAnswer& answer) {
     std::map<PartIndices, Change> known{{parts, jobs_.change_of(together(parts), answer)}};
     Bytes best = answer.wanted;
     const auto are_no_worse = [&](const std::vector<PartIndices>& lists) {
       std::vector<Candidate> asked;
-      for (const PartIndices& list : lists) asked.push_back(together(list));
+      size_t cost = jobs_.statements();
+      for (const PartIndices& list : lists) {
+        asked.push_back(together(list));
+        cost += jobs_.cost_of(asked.back());
+      }
+      if (cost > statements_of_table() && !tries_all_) return std::vector<bool>(lists.size(), false);
       const std::vector<Result<QuickAnswer>> answers = jobs_.answers_for(asked);
       std::vector<bool> does;
       for (const auto& a : answers) does.push_back(a && a->wanted < best + kLeastSaving);
@@ -219,7 +234,9 @@ class Finder {
       return does;
     };
     const PartIndices needed = needed_parts(parts, suspects_among(parts, answer.wanted), are_no_worse);
-    if (needed.size() > 1 && has_effect(known.at(needed))) found_.changes.push_back(known.at(needed));
+    const Change& several = known.at(needed);
+    if (needed.size() > 1 && has_effect(several) && !is_any_better(needed, several.wanted))
+      found_.changes.push_back(several);
   }
 
   // ---- the cure ----

@@ -90,7 +90,7 @@ std::string improvements_text(const Estimate& e, const Improvements& found) {
       text += wrapped(
           fmt::format("several at once, with the same GPUs and the same training: {}", change.to_text()));
   if (!found.without_effect.empty())
-    text += wrapped(fmt::format("saves nothing: {}", fmt::join(found.without_effect, "; ")));
+    text += wrapped(fmt::format("saves nothing alone: {}", fmt::join(found.without_effect, "; ")));
   if (!found.unsupported.empty())
     text += wrapped(fmt::format("not possible here: {}", fmt::join(found.unsupported, "; ")));
   if (!found.untried.empty())
