@@ -117,6 +117,19 @@ TEST(BuildArchitecture, WhatIsNotQuantizedIsBFloat16) {
   EXPECT_EQ(build_architecture(config, {})->published_dtype, DType::kFloat16);
 }
 
+// Found by the fuzzer: half of one token was a window of none.
+TEST(BuildArchitecture, AWindowHasATokenOnEachSide) {
+  const auto error_with = [](int64_t tokens) {
+    ConfigValue::Object config = small_llama();
+    config[0].value = {std::string("modernbert")};
+    config.push_back({.key = "local_attention", .value = {tokens}});
+    const auto a = build_architecture(config, {});
+    return a ? std::string() : a.error().to_text();
+  };
+  EXPECT_EQ(error_with(2), "");
+  EXPECT_THAT(error_with(1), HasSubstr("\"local_attention\": is 1\n  expected: at least 2"));
+}
+
 TEST(BuildArchitecture, RotaryPositionsTurnPairs) {
   const auto error_with = [](double part) {
     ConfigValue::Object config = small_llama();  // heads of 16

@@ -1,5 +1,7 @@
 #include "model/families/modernbert.h"
 
+#include <fmt/format.h>
+
 #include "model/families/common_keys.h"
 #include "model/families/decoder_blocks.h"
 
@@ -27,7 +29,10 @@ void read_head(ConfigReader& config, Architecture& a) {
 
 // local_attention counts the tokens on both sides; a window here is those on one side.
 void read_windows(ConfigReader& config, Architecture& a) {
-  const int64_t window = config.optional_size("local_attention", kMaxPosition).value_or(128) / 2;
+  const int64_t both = config.optional_size("local_attention", kMaxPosition).value_or(128);
+  if (both < 2)
+    config.wrong("local_attention", fmt::format("is {}", both), "at least 2, a token on each side");
+  const int64_t window = both / 2;
   const auto every =
       static_cast<size_t>(config.optional_size("global_attn_every_n_layers", kMaxLayers).value_or(3));
   read_layer_types(config, a, window, [every](size_t layer) { return layer % every != 0; });
