@@ -49,9 +49,10 @@ function(plimsoll_program name folder)
 endfunction()
 
 # plimsoll_programs_of(suffix target_list [library ...]): one program <name>_<suffix> for each <name>_<suffix>.cc of the current
-# folder, with every library of src/ at hand; their names go to the variable target_list.
+# folder, with every library of src/ but the runtime at hand; their names go to the variable target_list.
 function(plimsoll_programs_of suffix target_list)
   get_property(folders GLOBAL PROPERTY PLIMSOLL_LIBRARIES)
+  list(REMOVE_ITEM folders plimsoll_runtime plimsoll_train)  # they bring LibTorch along
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_${suffix}.cc)
   set(targets)
   foreach(file ${files})
