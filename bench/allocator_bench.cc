@@ -113,8 +113,9 @@ BENCHMARK(BM_CompileScript)->Unit(benchmark::kMillisecond);
 void BM_WhatIf(benchmark::State& state) {
   const AllocationTrace trace = recorded_steps({});
   const ReplayScript script = *ReplayScript::compile(trace, {});
-  for (auto _ : state)
-    benchmark::DoNotOptimize(play_under(script, "expandable_segments:True", std::nullopt)->peak_reserved);
+  const GiveBacks given_back = find_give_backs(trace);
+  const AllocatorSettings expandable{.expandable_segments = true};
+  for (auto _ : state) benchmark::DoNotOptimize(play_under(script, given_back, expandable, {}).peak_reserved);
   count_events(state, trace);
 }
 BENCHMARK(BM_WhatIf)->Unit(benchmark::kMillisecond);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "base/in_threads.h"
 #include "estimate/candidates.h"
@@ -113,7 +114,11 @@ class Finder {
   Improvements find() {
     drop_unsupported();
     changes_.resize(candidates_.size());
-    const PartIndices parts = combinable(candidates_), rows = affordable_rows(!parts.empty());
+    PartIndices parts = combinable(candidates_);
+    const PartIndices rows = affordable_rows(!parts.empty());
+    // Several at once are shown beside each of them alone, or not at all.
+    const auto is_asked = [&](size_t part) { return std::ranges::find(rows, part) != rows.end(); };
+    if (!std::ranges::all_of(parts, is_asked)) parts.clear();
     std::vector<Candidate> asked;
     for (const size_t row : rows) asked.push_back(candidates_[row]);
     if (!parts.empty()) asked.push_back(together(parts));
@@ -134,14 +139,19 @@ class Finder {
     });
   }
 
-  // Those that work on the most bytes, in the order of the checklist.
+  // Those that work on the most bytes, in the order of the checklist. Of a job that doesn't fit the changes
+  // that keep the training and the GPUs go first, those that save most of them first.
   PartIndices affordable_rows(bool has_several) {
     PartIndices rows;
     for (size_t i = 0; i < candidates_.size(); ++i)
       if (candidates_[i].role == Role::kRow) rows.push_back(i);
     if (tries_all_) return rows;
     PartIndices order = rows;
-    std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return candidates_[i].aim; });
+    std::ranges::stable_sort(order, std::greater(), [&](size_t i) {
+      const Price rank = candidates_[i].rank;
+      const bool is_cheap = !fits_ && rank <= Price::kMoreCompute;
+      return std::tuple(is_cheap, is_cheap ? rank : Price::kNothing, candidates_[i].aim);
+    });
     const size_t budget = statements_of_table();
     const size_t one = std::max<size_t>(1, run_.program.statements.size());
     size_t left = std::max(kFewest, budget / one) - (has_several ? 1 : 0);

@@ -70,13 +70,14 @@ std::string cure_text(const Estimate& e, const Improvements& found) {
   if (e.verdict.worst() == Fit::kFits) return {};
   if (!found.cure) return wrapped(no_cure_text(e, found));
   const Change& cure = *found.cure;
+  const bool is_whole_search = !found.is_search_cut && found.untried.empty();
   std::string text =
-      fmt::format("cheapest way {}: {}; costs {}; then {}, peak {}",
+      fmt::format("{} {}: {}; costs {}; then {}, peak {}", is_whole_search ? "cheapest way" : "one way",
                   cure.worst() == Fit::kFits ? "to fit" : "to run at all", cure.to_text(), cure.price,
                   verdict_words(cure.gpu, cure.host), to_gib_text(cure.device_peak));
   if (e.verdict.host != Fit::kFits || cure.host != Fit::kFits)
     text += fmt::format(", host {} for each rank", to_gib_text(cure.host_peak));
-  if (found.is_search_cut) text += "; --all-changes looks longer for a cheaper one";
+  if (!is_whole_search) text += "; not all were tried: --all-changes looks for the cheapest";
   return wrapped(text);
 }
 
