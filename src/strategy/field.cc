@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/utf8.h"
 #include "strategy/limits.h"
 #include "strategy/name_hints.h"
 #include "strategy/path_match.h"
@@ -90,6 +91,14 @@ bool is_small(const FieldValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return fits(*text);
   if (const auto* list = std::get_if<std::vector<std::string>>(&value))
     return list->size() <= kMaxListItems && std::ranges::all_of(*list, fits);
+  return true;
+}
+
+// A job file couldn't hold it otherwise.
+bool is_text(const FieldValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return is_utf8(*text);
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value))
+    return std::ranges::all_of(*list, is_utf8);
   return true;
 }
 
@@ -215,6 +224,9 @@ Result<void> set_field(Job& job, const Field& field, FieldValue value, SourcePos
                  .message = "is too long",
                  .expected = fmt::format("at most {} bytes a string, {} strings a list", kMaxTextBytes,
                                          kMaxListItems)});
+  if (!is_text(value))
+    return fail(
+        {.position = std::move(position), .message = "holds bytes that are no text", .expected = "UTF-8"});
   if (field.range && !is_in_range(value, *field.range))
     return fail(bad_value(field, fmt::format("{} is out of range", to_plain_text(value)), value,
                           std::move(position)));

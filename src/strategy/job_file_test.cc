@@ -163,6 +163,18 @@ TEST(Setting, SetsAnyField) {
   EXPECT_EQ(job.loop.use_cache, UseCache::kTrue);
 }
 
+// Found by the fuzzer: a command line holds any bytes, the file that is written of the job holds text only.
+TEST(Setting, BytesThatAreNoTextAreRefused) {
+  Job job;
+  for (const char* setting :
+       {"loop.trainable=\xd5", "model.name=a\xed\xa0\x80", "recompute.kept_ops=mm,\xff"}) {
+    const auto done = apply_setting(job, setting);
+    ASSERT_FALSE(done) << setting;
+    EXPECT_THAT(done.error().to_text(), HasSubstr("holds bytes that are no text\n  expected: UTF-8"));
+  }
+  EXPECT_EQ(job, Job{});
+}
+
 TEST(Setting, DefaultResets) {
   const Job job = with({"batch.sequence=8192", "batch.sequence=default", "ddp.bucket_cap_mb=1",
                         "ddp.bucket_cap_mb=default", "loop.trainable=x", "loop.trainable="});
