@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "allocator/caching_heap.h"
+#include "allocator/recorded_device.h"
 
 namespace plimsoll {
 namespace {
@@ -15,8 +16,12 @@ Bytes half_a_segment() { return Bytes{kSegment / 2}; }
 
 TEST(CachingHeapRecorded, BlocksAreFoundByAddressAmongMany) {
   constexpr uint64_t kSegments = 3000;  // looked at one by one, millions
-  CachingHeap heap;
-  for (uint64_t i = 0; i < kSegments; ++i) heap.add_segment(0, kDefaultStream, segment_at(i), kSegment);
+  RecordedDevice device(kSegment);
+  CachingHeap heap({.device = &device});
+  for (uint64_t i = 0; i < kSegments; ++i) {
+    ASSERT_TRUE(device.take(segment_at(i), kSegment));
+    heap.add_segment(0, kDefaultStream, segment_at(i), kSegment);
+  }
   std::vector<BlockId> blocks;
   for (uint64_t i = kSegments; i-- > 0;) {  // best fit would take the lowest
     const uint64_t address = segment_at(i) + kSegment / 2;
