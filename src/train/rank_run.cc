@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <thread>
 
@@ -18,7 +19,9 @@
 #include "train/agreement.h"
 #include "train/batch_dump.h"
 #include "train/batches.h"
+#include "train/checkpoints.h"
 #include "train/gradient_file.h"
+#include "train/model_config.h"
 #include "train/run_log.h"
 #include "train/run_page.h"
 #include "train/stored_weights.h"
@@ -94,8 +97,12 @@ class RankRun {
     if (!agreed) return end_together(communicator_, agreed.error());
     at::set_num_threads(thread_count(prepared_->resolved, place_.local_size));
     PLIMSOLL_CHECK(run_->load());
+    const Result<void> restored = checkpoints_->restore(*run_, *batches_);
+    if (!restored) return end_together(communicator_, restored.error());
+    say_where_it_begins();
     const Result<void> trained = train();
-    if (!trained && run_->is_loss_wrong()) return end_together(communicator_, trained.error());
+    const bool is_known_to_all = run_->is_loss_wrong() || checkpoints_->is_save_wrong();
+    if (!trained && is_known_to_all) return end_together(communicator_, trained.error());
     PLIMSOLL_CHECK(trained);
     return print_page();
   }
@@ -107,6 +114,7 @@ class RankRun {
     prepared_ = std::make_unique<PreparedJob>(std::move(prepared));
     const ResolvedJob& job = prepared_->resolved;
     const Architecture& architecture = prepared_->architecture;
+    PLIMSOLL_CHECK(open_checkpoints());
     PLIMSOLL_TRY(batches, Batches::open(job, architecture.vocab, place_.rank));
     batches_ = std::move(batches);
     PLIMSOLL_TRY(source, weights());
@@ -122,11 +130,35 @@ class RankRun {
     return {};
   }
 
+  Result<void> open_checkpoints() {
+    const auto& [job, architecture, resolved] = *prepared_;
+    PLIMSOLL_TRY(file, find_model_config(job.model.name, data_dir()));
+    PLIMSOLL_TRY(config, model_config_text(file, job.model.overrides, architecture));
+    PLIMSOLL_TRY(checkpoints, Checkpoints::open({.job = resolved,
+                                                 .architecture = architecture,
+                                                 .model_config = std::move(config),
+                                                 .job_text = to_toml(job),
+                                                 .communicator = &communicator_}));
+    checkpoints_.emplace(std::move(checkpoints));
+    return {};
+  }
+
+  void say_where_it_begins() const {
+    if (!checkpoints_->resumes() || place_.rank != 0) return;
+    std::fputs(
+        fmt::format("goes on after step {} from {}\n", run_->steps_done(), checkpoints_->weights().string())
+            .c_str(),
+        stderr);
+    for (const std::string& note : checkpoints_->notes())
+      std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
+  }
+
   Result<runtime::WeightSource> weights() {
     const RunSettings& run = prepared_->resolved.run;
-    if (run.weights.empty())
-      return runtime::fresh_weights(prepared_->architecture, static_cast<uint64_t>(run.seed));
-    PLIMSOLL_TRY(opened, ModelWeights::open(run.weights));
+    const std::filesystem::path path =
+        checkpoints_->resumes() ? checkpoints_->weights() : std::filesystem::path(run.weights);
+    if (path.empty()) return runtime::fresh_weights(prepared_->architecture, static_cast<uint64_t>(run.seed));
+    PLIMSOLL_TRY(opened, ModelWeights::open(path));
     stored_ = std::move(opened);
     return stored_weights(*stored_, prepared_->architecture);
   }
@@ -145,6 +177,7 @@ class RankRun {
       PLIMSOLL_TRY(step, run_->step(source));
       run_->after_backward = nullptr;
       PLIMSOLL_CHECK(log_->add(step));
+      PLIMSOLL_CHECK(checkpoints_->after_step(*run_, *batches_, step.loss));
     }
     return {};
   }
@@ -161,6 +194,7 @@ class RankRun {
   const runtime::ProcessPlace& place_;
   Communicator& communicator_;
   std::unique_ptr<PreparedJob> prepared_;  // the rest refers to it
+  std::optional<Checkpoints> checkpoints_;
   std::optional<Batches> batches_;
   std::optional<ModelWeights> stored_;
   std::unique_ptr<TrainingRun> run_;
