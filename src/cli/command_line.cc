@@ -76,8 +76,8 @@ struct Help {
 };
 
 int report(const Error& error) {
-  std::fputs(fmt::format("plimsoll: {}\n", error.to_text()).c_str(), stderr);
-  return error.is_internal ? kOurFault : kWrongInput;
+  print_error(error);
+  return exit_code_of(error);
 }
 
 KnownCommand known(const CLI::App& command) {
@@ -144,6 +144,12 @@ int after_output(int code) {
 }
 
 }  // namespace
+
+void print_error(const Error& error) {
+  std::fputs(fmt::format("plimsoll: {}\n", error.to_text()).c_str(), stderr);
+}
+
+int exit_code_of(const Error& error) { return error.is_internal ? kOurFault : kWrongInput; }
 
 void print_answer(const std::string& text, bool is_json) {
   std::fputs(is_json ? text.c_str() : printable(text).c_str(), stdout);

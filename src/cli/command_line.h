@@ -12,4 +12,7 @@ namespace plimsoll {
 // The exit code. Nothing is thrown.
 int run_command_line(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>> commands);
 
+void print_error(const Error& error);  // on standard error
+int exit_code_of(const Error& error);
+
 }  // namespace plimsoll

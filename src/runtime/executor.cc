@@ -30,8 +30,8 @@ at::ScalarType scalar_type_of(DType dtype) {
 }
 
 tl::unexpected<Error> failed_in(const Program& p, const Op& op, const std::string& what) {
-  return fail(
-      {.message = fmt::format("{} in {}: {}", aten_name_of(op.kind), p.module_name(op.module), what)});
+  return fail({.message = fmt::format("{} in {}: {}", aten_name_of(op.kind), p.module_name(op.module), what),
+               .is_internal = true});
 }
 
 // Kinds whose kernel is missing, named once each.

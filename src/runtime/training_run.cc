@@ -90,7 +90,8 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
   }
   PLIMSOLL_TRY(loss, mean_loss(report.loss));
   report.loss = loss;
-  if (!std::isfinite(loss))
+  is_loss_wrong_ = !std::isfinite(loss);
+  if (is_loss_wrong_)
     return fail({.message = fmt::format("the loss of step {} is {}", report.step, loss),
                  .expected = "a number",
                  .hint = "a lower train.learning_rate, more train.warmup_steps, or loop.clip_max_norm"});

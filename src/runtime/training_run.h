@@ -61,6 +61,7 @@ class TrainingRun {
   // Errors: a loss that is no number; what the executor says.
   Result<StepReport> step(const BatchSource& batches);
   int64_t steps_done() const { return steps_done_; }
+  bool is_loss_wrong() const { return is_loss_wrong_; }  // the error that every rank has in the same step
   void set_steps_done(int64_t steps) { steps_done_ = steps; }  // after a checkpoint was read
 
   // Called between the last backward of a step and the optimizer, where gradients are whole.
@@ -85,6 +86,7 @@ class TrainingRun {
   std::unique_ptr<Executor> executor_;
   std::vector<PhaseMemoryReport> memory_;
   int64_t steps_done_ = 0;
+  bool is_loss_wrong_ = false;
 };
 
 }  // namespace plimsoll::runtime

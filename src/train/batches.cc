@@ -41,13 +41,19 @@ Result<Batches> Batches::open(const ResolvedJob& job, int64_t vocabulary, int64_
   return Batches(std::make_unique<Corpus>(std::move(corpus)), sampler, shape, rank);
 }
 
+void Batches::seek(int64_t step, int64_t samples) {
+  first_step_ = step;
+  sampler_.seek(samples);
+}
+
 Result<void> Batches::fill(int64_t step, int64_t micro_step, at::Tensor& ids, at::Tensor& labels) const {
   const int64_t sequence = ids.size(1);
   std::vector<int64_t> window(static_cast<size_t>(corpus_->window_tokens()));
   auto* const to_ids = static_cast<int64_t*>(ids.mutable_data_ptr());
   auto* const to_labels = static_cast<int64_t*>(labels.mutable_data_ptr());
   for (int64_t row = 0; row < ids.size(0); ++row) {
-    PLIMSOLL_CHECK(corpus_->read(sampler_.window(step, shape_.row(rank_, micro_step, row)), window));
+    PLIMSOLL_CHECK(
+        corpus_->read(sampler_.window(step - first_step_, shape_.row(rank_, micro_step, row)), window));
     std::copy_n(window.begin(), sequence, to_ids + row * sequence);
     std::copy_n(window.begin() + 1, sequence, to_labels + row * sequence);
   }

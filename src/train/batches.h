@@ -15,9 +15,12 @@ class Batches {
   // Errors: no data.path; what Corpus::open() says; a corpus without a window.
   static Result<Batches> open(const ResolvedJob& job, int64_t vocabulary, int64_t rank);
 
+  // REQUIRES step isn't before the one that was sought.
   Result<void> fill(int64_t step, int64_t micro_step, at::Tensor& ids, at::Tensor& labels) const;
   const Corpus& corpus() const { return *corpus_; }
-  Sampler& sampler() { return sampler_; }
+  // For checkpoints: `samples` came before the step numbered `step`, with batches of any size.
+  void seek(int64_t step, int64_t samples);
+  int64_t samples_before(int64_t step) const { return sampler_.position_after(step - first_step_); }
 
  private:
   Batches(std::unique_ptr<Corpus> corpus, Sampler sampler, BatchShape shape, int64_t rank)
@@ -27,6 +30,7 @@ class Batches {
   Sampler sampler_;
   BatchShape shape_;
   int64_t rank_;
+  int64_t first_step_ = 0;  // whose batch begins at the sampler's position
 };
 
 }  // namespace plimsoll

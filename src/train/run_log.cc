@@ -13,11 +13,17 @@ constexpr double kSecondsBetweenLines = 10;  // where there is no terminal
 
 }  // namespace
 
-Result<RunLog> RunLog::open(const ResolvedJob& job) {
+RunLog RunLog::silent(const ResolvedJob& job) {
   RunLog log;
   log.tokens_per_step_ =
       static_cast<double>(job.batch.global_batch) * static_cast<double>(job.batch.sequence);
   log.all_steps_ = job.run.steps;
+  return log;
+}
+
+Result<RunLog> RunLog::open(const ResolvedJob& job) {
+  RunLog log = silent(job);
+  log.is_silent_ = false;
   log.is_terminal_ = isatty(STDERR_FILENO) == 1;
   log.metrics_name_ = job.run.metrics;
   if (log.metrics_name_.empty()) return log;
@@ -45,6 +51,7 @@ Result<void> RunLog::add(const runtime::StepReport& step) {
       return fail({.position = {.file = metrics_name_, .key = "train.metrics"},
                    .message = fmt::format("cannot be written: {}", std::strerror(errno))});
   }
+  if (is_silent_) return {};
   const std::string text =
       fmt::format("step {} of {}: loss {:.4f}, {:.0f} tokens/s", step.step, all_steps_, step.loss, rate);
   if (is_terminal_) {

@@ -19,6 +19,7 @@ class RunLog {
  public:
   // Errors: a metrics file that can't be written.
   static Result<RunLog> open(const ResolvedJob& job);
+  static RunLog silent(const ResolvedJob& job);  // of a rank that leaves talking to rank 0
 
   Result<void> add(const runtime::StepReport& step);
   void finish();  // ends the line on the terminal
@@ -37,7 +38,7 @@ class RunLog {
   std::vector<runtime::StepReport> steps_;
   double tokens_per_step_ = 0;
   int64_t all_steps_ = 0;
-  bool is_terminal_ = false;
+  bool is_silent_ = true, is_terminal_ = false;
   double seconds_ = 0, shown_at_ = 0;
 };
 

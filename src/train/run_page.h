@@ -1,6 +1,7 @@
 // What a run was: loss, speed, and its memory as predicted and as measured.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "model/architecture.h"
@@ -10,7 +11,11 @@
 
 namespace plimsoll {
 
+// A rank's row of the page: its highest predicted and measured peak, scratch, whether its phases are equal.
+std::string memory_row(const runtime::TrainingRun& run);
+
+// REQUIRES a memory row of each rank, of which this is rank 0.
 std::string run_page(const Architecture& architecture, const ResolvedJob& job,
-                     const runtime::TrainingRun& run, const RunLog& log);
+                     const runtime::TrainingRun& run, const RunLog& log, std::span<const std::string> rows);
 
 }  // namespace plimsoll

@@ -10,6 +10,14 @@
 namespace plimsoll {
 namespace {
 
+uint64_t data_bytes(const SafetensorsHeader& header) {
+  return header.tensors.empty() ? 0 : header.tensors.back().end;
+}
+
+}  // namespace
+
+uint64_t TensorSpec::bytes() const { return stored_bytes(stored_type_of(dtype), shape).value(); }
+
 SafetensorsHeader header_of(const std::vector<TensorSpec>& specs, const SafetensorsMetadata& metadata) {
   SafetensorsHeader header{.metadata = metadata, .tensors = {}};
   uint64_t begin = 0;
@@ -24,14 +32,6 @@ SafetensorsHeader header_of(const std::vector<TensorSpec>& specs, const Safetens
   }
   return header;
 }
-
-uint64_t data_bytes(const SafetensorsHeader& header) {
-  return header.tensors.empty() ? 0 : header.tensors.back().end;
-}
-
-}  // namespace
-
-uint64_t TensorSpec::bytes() const { return stored_bytes(stored_type_of(dtype), shape).value(); }
 
 Result<void> check_specs(const std::vector<TensorSpec>& specs, const std::string& file) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 62;

@@ -37,6 +37,8 @@ inline const SafetensorsMetadata kPyTorchMetadata = {{"format", "pt"}};
 
 // Errors as above; `file` is for them.
 Result<void> check_specs(const std::vector<TensorSpec>& specs, const std::string& file);
+// The tensors one after the other. REQUIRES check_specs().
+SafetensorsHeader header_of(const std::vector<TensorSpec>& specs, const SafetensorsMetadata& metadata);
 // The order of safetensors' own serializer: wide types first, then by name. REQUIRES check_specs().
 std::vector<TensorSpec> in_reference_order(std::vector<TensorSpec> specs);
 

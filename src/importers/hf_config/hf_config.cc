@@ -13,16 +13,6 @@
 namespace plimsoll {
 namespace {
 
-Result<std::filesystem::path> file_of(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) return path;
-  const std::filesystem::path inside = path / "config.json";
-  if (std::filesystem::exists(inside, ignored)) return inside;
-  return fail({.position = {.file = path.string()},
-               .message = "is a folder without a config.json",
-               .expected = "a model's config.json, or the folder that holds it"});
-}
-
 Error unreadable(const std::filesystem::path& path, std::string message) {
   return {.position = {.file = path.string()},
           .message = std::move(message),
@@ -61,6 +51,16 @@ std::vector<std::string> paths_of(const ConfigValue::Object& object) {
 
 }  // namespace
 
+Result<std::filesystem::path> config_file_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return path;
+  const std::filesystem::path inside = path / "config.json";
+  if (std::filesystem::exists(inside, ignored)) return inside;
+  return fail({.position = {.file = path.string()},
+               .message = "is a folder without a config.json",
+               .expected = "a model's config.json, or the folder that holds it"});
+}
+
 bool sniff_hf_config(std::string_view text) {
   const std::string_view head = text.substr(0, size_t{1} << 16);
   const size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
@@ -84,7 +84,7 @@ Result<Architecture> read_hf_config_text(std::string_view text, const std::strin
 }
 
 Result<Architecture> read_hf_config(const std::filesystem::path& path, const HfConfigOptions& options) {
-  PLIMSOLL_TRY(file, file_of(path));
+  PLIMSOLL_TRY(file, config_file_of(path));
   PLIMSOLL_TRY(text, text_of(file));
   return read_hf_config_text(text, file.string(), options);
 }

@@ -29,6 +29,8 @@ struct HfConfigOptions {
 // Whether the text looks like such a configuration; reads no more than its beginning.
 bool sniff_hf_config(std::string_view text);
 
+// The path itself, or the config.json of a folder.
+Result<std::filesystem::path> config_file_of(const std::filesystem::path& path);
 // A file, or a folder with a config.json in it.
 Result<Architecture> read_hf_config(const std::filesystem::path& path, const HfConfigOptions& options = {});
 // `file` goes into messages.

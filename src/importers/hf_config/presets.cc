@@ -35,6 +35,12 @@ std::string near_hint(const std::vector<std::string>& near) {
   return near.empty() ? list : fmt::format("did you mean {}? {}", fmt::join(near, ", "), list);
 }
 
+bool is_path(const std::string& preset_or_path, const std::filesystem::path& data) {
+  std::error_code absent;
+  return preset_or_path.find('/') != std::string::npos || preset_or_path.ends_with(".json") ||
+         (std::filesystem::is_directory(preset_or_path, absent) && !find_preset(preset_or_path, data));
+}
+
 }  // namespace
 
 std::vector<ModelPreset> list_presets(const std::filesystem::path& data) {
@@ -65,10 +71,7 @@ Result<Architecture> read_preset(std::string_view name, const std::filesystem::p
 Result<Architecture> read_model(const std::string& preset_or_path, const std::filesystem::path& data,
                                 const HfConfigOptions& options) {
   std::error_code absent;
-  const bool is_path =
-      preset_or_path.find('/') != std::string::npos || preset_or_path.ends_with(".json") ||
-      (std::filesystem::is_directory(preset_or_path, absent) && !find_preset(preset_or_path, data));
-  if (!is_path) return read_preset(preset_or_path, data, options);
+  if (!is_path(preset_or_path, data)) return read_preset(preset_or_path, data, options);
   Result<Architecture> read = read_hf_config(preset_or_path, options);
   if (read || std::filesystem::exists(preset_or_path, absent)) return read;
   Error error = std::move(read.error());
@@ -76,6 +79,13 @@ Result<Architecture> read_model(const std::string& preset_or_path, const std::fi
   if (const std::vector<std::string> near = near_names(preset_or_path, data); !near.empty())
     error.hint = near_hint(near);
   return fail(std::move(error));
+}
+
+Result<std::filesystem::path> find_model_config(const std::string& preset_or_path,
+                                                const std::filesystem::path& data) {
+  if (is_path(preset_or_path, data)) return config_file_of(preset_or_path);
+  PLIMSOLL_TRY(preset, find_preset(preset_or_path, data));
+  return preset.path;
 }
 
 }  // namespace plimsoll

@@ -31,5 +31,8 @@ Result<Architecture> read_preset(std::string_view name, const std::filesystem::p
 // the name of a folder.
 Result<Architecture> read_model(const std::string& preset_or_path, const std::filesystem::path& data,
                                 const HfConfigOptions& options = {});
+// The configuration that read_model() reads.
+Result<std::filesystem::path> find_model_config(const std::string& preset_or_path,
+                                                const std::filesystem::path& data);
 
 }  // namespace plimsoll

@@ -129,9 +129,11 @@ class GlooCommunicator final : public Communicator {
       const std::string first = roll_.call(what);
       const std::vector<int64_t> missing = roll_.gather("present", options_.roll_call);
       if (missing.empty())
-        return fail({.message = fmt::format("a collective failed though all ranks are there ({})", first)});
+        return fail({.message = fmt::format("a collective failed though all ranks are there ({})", first),
+                     .is_internal = true});
       return fail({.message = fmt::format("{} {} gone ({})", names_of(missing),
-                                          missing.size() == 1 ? "is" : "are", first)});
+                                          missing.size() == 1 ? "is" : "are", first),
+                   .is_internal = true});
     } catch (const std::exception& e) {
       return lost_store(e.what());
     }
@@ -142,7 +144,8 @@ class GlooCommunicator final : public Communicator {
     const bool is_of_rank_0 = tcp != nullptr && !tcp->has_server;
     return fail({.message = fmt::format("{} ({} does not answer: {})",
                                         is_of_rank_0 ? "rank 0 is gone" : "the job's store is gone",
-                                        text_of(place_), plain(what))});
+                                        text_of(place_), plain(what)),
+                 .is_internal = true});
   }
 
   const ProcessPlace place_;
@@ -185,12 +188,14 @@ Result<std::unique_ptr<Communicator>> make_gloo_communicator(const ProcessPlace&
         RollCall(store, place.rank, place.size).gather("start", options.start_timeout);
     if (!missing.empty())
       return fail({.message = fmt::format("{} did not come to {} within {} s", names_of(missing),
-                                          text_of(place), options.start_timeout.count() / 1000)});
+                                          text_of(place), options.start_timeout.count() / 1000),
+                   .is_internal = true});
     auto peers = std::make_unique<Peers>(store, place, options.start_timeout);
     return std::make_unique<GlooCommunicator>(place, options, std::move(store), std::move(peers));
   } catch (const std::exception& e) {
     return fail({.message = fmt::format("the ranks can't be connected through {}: {}", text_of(place),
-                                        plain(e.what()))});
+                                        plain(e.what())),
+                 .is_internal = true});
   }
 }
 

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 tl::unexpected<Error> failed(std::string_view what) {
-  return fail({.message = fmt::format("{}: {}", what, std::strerror(errno))});
+  return fail({.message = fmt::format("{}: {}", what, std::strerror(errno)), .is_internal = true});
 }
 
 // A folder for the ranks' rendezvous, gone with this object.
@@ -110,12 +110,26 @@ struct Child {
   bool is_running = false;
 };
 
-std::optional<std::string> failure_of(int64_t rank, int status) {
-  if (WIFSIGNALED(status))
-    return fmt::format("rank {} was ended by signal {} ({})", rank, WTERMSIG(status),
-                       strsignal(WTERMSIG(status)));
+struct Failure {
+  int status = 0;
+  Error error;
+};
+
+std::optional<Failure> failure_of(int64_t rank, int status) {
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return Failure{
+        .status = status,
+        .error = {
+            .message = fmt::format("rank {} was ended by signal {} ({})", rank, signal, strsignal(signal)),
+            .hint = signal == SIGKILL ? "the kernel does that too when the machine's memory is full" : "",
+            .is_internal = true}};
+  }
   if (WEXITSTATUS(status) != 0)
-    return fmt::format("rank {} ended with exit code {}", rank, WEXITSTATUS(status));
+    return Failure{
+        .status = status,
+        .error = {.message = fmt::format("rank {} ended with exit code {}", rank, WEXITSTATUS(status)),
+                  .is_internal = true}};
   return std::nullopt;
 }
 
@@ -144,8 +158,12 @@ class Launcher {
     }
     for (Child& child : children_) pass_on(child);
     if (signal_) return 128 + *signal_;
-    if (failure_) return fail({.message = *failure_});
-    return 0;
+    if (!failure_) return 0;
+    const bool is_explained =
+        WIFEXITED(failure_->status) &&
+        std::ranges::find(job_.explained, WEXITSTATUS(failure_->status)) != job_.explained.end();
+    if (is_explained) return WEXITSTATUS(failure_->status);
+    return fail(failure_->error);
   }
 
  private:
@@ -223,13 +241,13 @@ class Launcher {
   }
 
   void reap() {
-    std::optional<std::string> by_signal, by_code;
+    std::optional<Failure> by_signal, by_code;
     for (Child& child : children_) {
       int status = 0;
       if (!child.is_running || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
       child.is_running = false;
       if (!failure_of(child.rank, status)) continue;
-      std::optional<std::string>& first = WIFSIGNALED(status) ? by_signal : by_code;
+      std::optional<Failure>& first = WIFSIGNALED(status) ? by_signal : by_code;
       if (!first) first = failure_of(child.rank, status);
     }
     if (!by_signal && !by_code) return;
@@ -260,7 +278,7 @@ class Launcher {
   const Folder folder_;
   const Signals signals_;
   std::vector<Child> children_;
-  std::optional<std::string> failure_;        // of the first rank that failed
+  std::optional<Failure> failure_;            // of the first rank that failed
   std::optional<int> signal_;                 // that this process got
   std::optional<Clock::time_point> kill_at_;  // nobody waits for a rank that outlives this
 };

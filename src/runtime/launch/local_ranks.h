@@ -22,9 +22,11 @@ struct LocalRanks {
   std::vector<std::string> arguments;  // without the program's name
   int64_t ranks = 1;
   std::chrono::milliseconds grace{2000};  // between SIGTERM and SIGKILL
+  std::vector<int> explained;             // a rank that ends with one of these exit codes has said why
 };
 
-// The exit code: 0 when every rank's is, 128 + signal after a signal to this process. Errors: a rank failed
+// The exit code: 0 when every rank's is, 128 + signal after a signal to this process, one of `explained` when
+// the first rank that failed ended with it. Errors, none of them the user's: a rank failed in another way
 // (its number, and exit code or signal), a process can't be started.
 Result<int> run_local_ranks(const LocalRanks& job);
 

@@ -93,6 +93,16 @@ TEST(LocalRanks, ARankThatDiesEndsTheJobAndIsNamed) {
   EXPECT_EQ(left.error().message, "rank 2 ended with exit code 7");
 }
 
+TEST(LocalRanks, AnExitCodeThatIsExplainedIsTheJobs) {
+  LocalRanks job = shell(3, "[ $RANK = 1 ] && exit 2; exec sleep 60");
+  job.explained = {1, 2};
+  EXPECT_EQ(run_local_ranks(job).value(), 2);
+  job.explained = {1};
+  const Result<int> other = run_local_ranks(job);
+  ASSERT_FALSE(other);
+  EXPECT_TRUE(other.error().is_internal);
+}
+
 TEST(LocalRanks, OnesThatIgnoreTheirEndAreKilledAfterTheGrace) {
   Result<int> result;
   const double seconds = seconds_of([&] {

@@ -1,0 +1,42 @@
+// What a checkpoint's state.json says: where the run was, and of what run.
+//
+//   {"format": "plimsoll.checkpoint/1", "step": 120, "samples": 960, "data_fingerprint": "9e3779b97f4a7c15",
+//    "seed": 0, "global_batch": 8, "parameters": 12345, "optimizer": "adamw", "states": ["exp_avg",
+//    "exp_avg_sq"], "ranks": 2, "zero_stage": 3, "precision": "fp32", "loss": 1.25, "job": "..."}
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace plimsoll {
+
+inline constexpr std::string_view kStateFile = "state.json";
+
+struct CheckpointState {
+  int64_t step = 0;              // optimizer steps done
+  int64_t samples = 0;           // Sampler::position() of the next step
+  std::string data_fingerprint;  // Corpus::fingerprint(), 16 hexadecimal digits
+  int64_t seed = 0, global_batch = 0;
+  int64_t parameters = 0;  // elements, tied ones once
+  std::string optimizer;
+  std::vector<std::string> states;  // the optimizer's, of every parameter: "exp_avg"
+  int64_t ranks = 1;                // that wrote it: so many optimizer files
+  int64_t zero_stage = 0;
+  std::string precision;
+  double loss = 0;  // of the last step
+  std::string job;  // as a job file
+
+  friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
+};
+
+std::string checkpoint_state_text(const CheckpointState& state);
+// Errors: what is no such object; a format that this version doesn't read, before all else.
+Result<CheckpointState> parse_checkpoint_state(std::string_view json, const std::string& file);
+Result<CheckpointState> read_checkpoint_state(const std::filesystem::path& folder);
+
+}  // namespace plimsoll

@@ -1,0 +1,192 @@
+#include "train/checkpoint_writer.h"
+
+#include <ATen/core/Tensor.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "base/replacing_file.h"
+#include "train/agreement.h"
+#include "train/checkpoint_pieces.h"
+#include "train/checksum.h"
+#include "weights/model_weights.h"
+#include "weights/shared_model_writer.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::unexpected<Error> unwritable(const fs::path& path, const std::string& why) {
+  return fail({.position = {.file = path.string()},
+               .message = fmt::format("can't be written: {}", why),
+               .expected = "a folder with enough space that may be written to"});
+}
+
+Result<void> sync_folder(const fs::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return unwritable(folder, std::strerror(errno));
+  const int why = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  if (why != 0 && why != EINVAL) return unwritable(folder, std::strerror(why));  // EINVAL: no such call there
+  return {};
+}
+
+Result<void> put_file(const fs::path& path, const std::string& text) {
+  PLIMSOLL_TRY(file, ReplacingFile::create(path, text.size()));
+  PLIMSOLL_CHECK(file.write(std::as_bytes(std::span(text))));
+  return file.commit();
+}
+
+class CheckpointWriter {
+ public:
+  CheckpointWriter(runtime::TrainingRun& run, const CheckpointContent& content)
+      : run_(run),
+        content_(content),
+        partial_(content.folder.string() + std::string(kPartialEnding)),
+        rank_(content.communicator ? content.communicator->rank() : 0),
+        ranks_(content.communicator ? content.communicator->size() : 1),
+        states_(state_names(run.training().units.front().states.size())) {
+    std::vector<TensorSpec> specs;
+    for (const ParameterTensor& p : content.architecture.parameters)
+      specs.push_back({.name = p.name, .dtype = DType::kFloat32, .shape = p.shape});
+    specs_ = in_reference_order(std::move(specs));
+    for (size_t i = 0; i < specs_.size(); ++i) spec_of_[specs_[i].name] = i;
+  }
+
+  Result<void> write() {
+    Result<void> done = agree_on(content_.communicator, rank_ == 0 ? lay_out() : Result<void>());
+    if (done) done = agree_on(content_.communicator, write_own());
+    if (done) done = agree_on(content_.communicator, rank_ == 0 ? finish() : Result<void>());
+    if (!done && rank_ == 0) {
+      std::error_code ignored;
+      fs::remove_all(partial_, ignored);
+    }
+    return done;
+  }
+
+ private:
+  Result<void> lay_out() {
+    std::error_code problem;
+    fs::remove_all(partial_, problem);
+    if (!problem) fs::create_directories(partial_, problem);
+    if (problem) return unwritable(partial_, problem.message());
+    PLIMSOLL_TRY(laid_out, SharedModelWriter::lay_out(partial_, specs_));
+    return put_file(partial_ / "config.json", content_.model_config);
+  }
+
+  // Bytes of a piece, as they lie in a tensor of the program.
+  std::span<const std::byte> bytes_of(TensorId id, const Piece& piece) {
+    const at::Tensor array = run_.executor().tensor(id);
+    return {static_cast<const std::byte*>(array.const_data_ptr()) + piece.place * array.element_size(),
+            static_cast<size_t>(piece.elements * array.element_size())};
+  }
+
+  // What this rank writes of each unit.
+  Result<void> write_own() {
+    PLIMSOLL_CHECK(check_arrays());
+    PLIMSOLL_TRY(model, SharedModelWriter::join(partial_, specs_));
+    std::vector<TensorSpec> specs;
+    SafetensorsMetadata metadata = kPyTorchMetadata;
+    for_each_piece([&](const native::UnitTensors& u, const Piece& piece) {
+      const std::string& parameter = content_.architecture.parameters[piece.parameter].name;
+      metadata[piece_name(kWeights, parameter, piece.begin) + fmt::format(":{}", piece.elements)] =
+          checksum_text(checksum(bytes_of(u.master, piece)));
+      for (size_t s = 0; s < states_.size(); ++s) {
+        specs.push_back({.name = piece_name(states_[s], parameter, piece.begin),
+                         .dtype = DType::kFloat32,
+                         .shape = {piece.elements}});
+        metadata[specs.back().name] = checksum_text(checksum(bytes_of(u.states[s], piece)));
+      }
+      return Result<void>();
+    });
+    PLIMSOLL_TRY(optimizer,
+                 SafetensorsWriter::create(partial_ / optimizer_file(rank_, ranks_), specs, metadata));
+    PLIMSOLL_CHECK(for_each_piece([&](const native::UnitTensors& u, const Piece& piece) -> Result<void> {
+      const std::string& parameter = content_.architecture.parameters[piece.parameter].name;
+      PLIMSOLL_CHECK(model.write(spec_of_.at(parameter), static_cast<uint64_t>(piece.begin) * sizeof(float),
+                                 bytes_of(u.master, piece)));
+      for (const TensorId state : u.states) PLIMSOLL_CHECK(optimizer.write(bytes_of(state, piece)));
+      return {};
+    }));
+    PLIMSOLL_CHECK(model.sync());
+    return optimizer.finish();
+  }
+
+  // Pieces are cut alike for all arrays of a unit.
+  Result<void> check_arrays() {
+    for (const native::UnitTensors& u : run_.training().units) {
+      const int64_t held = run_.executor().tensor(u.master).numel();
+      for (const TensorId state : u.states)
+        if (run_.executor().tensor(state).numel() != held || u.states.size() != states_.size())
+          return fail({.position = {.key = "train.checkpoints"},
+                       .message = fmt::format("the states of {} can't be saved", content_.state.optimizer),
+                       .expected = "an optimizer with states in the parameters' shapes"});
+    }
+    return {};
+  }
+
+  template <typename Function>
+  Result<void> for_each_piece(Function&& function) {
+    for (const native::UnitTensors& u : run_.training().units) {
+      const int64_t held = run_.executor().tensor(u.master).numel();
+      for (const Piece& piece : pieces_written(u.unit, held, rank_, ranks_))
+        PLIMSOLL_CHECK(function(u, piece));
+    }
+    return {};
+  }
+
+  Result<void> finish() {
+    CheckpointState state = content_.state;
+    state.states = states_;
+    state.ranks = ranks_;
+    PLIMSOLL_CHECK(put_file(partial_ / kStateFile, checkpoint_state_text(state)));
+    PLIMSOLL_CHECK(sync_folder(partial_));
+    std::error_code problem;
+    fs::rename(partial_, content_.folder, problem);
+    if (problem) return unwritable(content_.folder, problem.message());
+    return sync_folder(content_.folder.has_parent_path() ? content_.folder.parent_path() : ".");
+  }
+
+  runtime::TrainingRun& run_;
+  const CheckpointContent& content_;
+  fs::path partial_;
+  int64_t rank_, ranks_;
+  std::vector<std::string> states_;
+  std::vector<TensorSpec> specs_;
+  std::map<std::string, size_t> spec_of_;
+};
+
+}  // namespace
+
+std::string optimizer_file(int64_t rank, int64_t ranks) {
+  return fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank + 1, ranks);
+}
+
+// Two are Adam's, as torch.optim calls them.
+std::vector<std::string> state_names(size_t count) {
+  if (count == 2) return {"exp_avg", "exp_avg_sq"};
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(fmt::format("state_{}", i));
+  return names;
+}
+
+std::string piece_name(std::string_view array, std::string_view parameter, int64_t begin) {
+  return fmt::format("{}:{}:{}", array, parameter, begin);
+}
+
+Result<void> agree_on(runtime::Communicator* communicator, const Result<void>& own) {
+  if (communicator == nullptr || communicator->size() == 1) return own;
+  return agree(*communicator, own, "");
+}
+
+Result<void> write_checkpoint(runtime::TrainingRun& run, const CheckpointContent& content) {
+  return CheckpointWriter(run, content).write();
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,202 @@
+#include "train/checkpoints.h"
+
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/list_folder.h"
+#include "base/read_file.h"
+#include "importers/hf_config/json_tree.h"
+#include "strategy/names.h"
+#include "train/checkpoint_pieces.h"
+#include "train/checkpoint_reader.h"
+#include "train/checkpoint_writer.h"
+#include "train/model_config.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+
+std::optional<int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view digits = std::string_view(name).substr(kPrefix.size());
+  int64_t step = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  const bool is_step = problem == std::errc() && end == digits.data() + digits.size() && step > 0;
+  return is_step ? std::optional(step) : std::nullopt;
+}
+
+std::string fingerprint_text(uint64_t fingerprint) { return fmt::format("{:016x}", fingerprint); }
+
+tl::unexpected<Error> other(const fs::path& folder, const std::string& key, std::string message,
+                            std::string expected) {
+  return fail({.position = {.file = (folder / kStateFile).string(), .key = key},
+               .message = std::move(message),
+               .expected = std::move(expected),
+               .hint = fmt::format("to begin anew with its weights: train.weights = \"{}\" and another "
+                                   "train.checkpoints",
+                                   folder.string())});
+}
+
+}  // namespace
+
+std::string checkpoint_name(int64_t step) { return fmt::format("{}{:06}", kPrefix, step); }
+
+std::vector<fs::path> list_checkpoints(const fs::path& folder) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  for (const fs::path& path : list_folder(folder))
+    if (const std::optional<int64_t> step = step_of(path.filename().string()))
+      found.emplace_back(*step, path);
+  std::ranges::sort(found);
+  std::vector<fs::path> paths;
+  for (auto& [step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+Checkpoints::Checkpoints(CheckpointsOptions options)
+    : options_(std::move(options)), folder_(options_.job.run.checkpoints) {}
+
+Result<Checkpoints> Checkpoints::open(CheckpointsOptions options) {
+  Checkpoints checkpoints(std::move(options));
+  if (checkpoints.folder_.empty()) return checkpoints;
+  const std::vector<fs::path> found = list_checkpoints(checkpoints.folder_);
+  if (found.empty()) return checkpoints;
+  if (!checkpoints.options_.job.run.resume)
+    return fail({.position = {.file = checkpoints.folder_.string(), .key = "train.checkpoints"},
+                 .message = fmt::format("holds {} already, and train.resume is false",
+                                        found.back().filename().string()),
+                 .expected = "a folder without checkpoints",
+                 .hint = "name another folder, or go on with train.resume = true"});
+  PLIMSOLL_TRY(state, read_checkpoint_state(found.back()));
+  checkpoints.from_ = {.folder = found.back(), .state = std::move(state)};
+  PLIMSOLL_CHECK(checkpoints.check_saved());
+  return checkpoints;
+}
+
+// What is known before data and weights are opened.
+Result<void> Checkpoints::check_saved() {
+  const auto& [folder, state] = *from_;
+  const ResolvedJob& job = options_.job;
+  const fs::path config = folder / "config.json";
+  PLIMSOLL_TRY(saved,
+               read_file(config, {.most_bytes = kMaxConfigBytes, .expected = "a model's config.json"}));
+  PLIMSOLL_CHECK(check_same_model(saved, config.string(), options_.model_config));
+  const std::string optimizer = name_of(job.optimizer);
+  if (state.optimizer != optimizer)
+    return other(folder, "optimizer", fmt::format("is {}, the job has {}", state.optimizer, optimizer),
+                 state.optimizer);
+  if (state.parameters != options_.architecture.parameter_count())
+    return other(folder, "parameters", fmt::format("is {}", state.parameters),
+                 fmt::format("{}, as the job's model has", options_.architecture.parameter_count()));
+  if (state.seed != job.run.seed)
+    return other(folder, "seed", fmt::format("is {}, train.seed is {}", state.seed, job.run.seed),
+                 "the same seed, since the order of the data is by it");
+  if (state.global_batch != job.batch.global_batch)
+    notes_.push_back(
+        fmt::format("{} was written with a global batch of {}, now it is {}: the data go on where "
+                    "they were, losses will not be those of a run without a break",
+                    folder.string(), state.global_batch, job.batch.global_batch));
+  if (state.precision != name_of(job.precision))
+    notes_.push_back(fmt::format("{} was written in {}, the run goes on in {}", folder.string(),
+                                 state.precision, name_of(job.precision)));
+  return {};
+}
+
+Result<void> Checkpoints::check_data(const Batches& batches) {
+  const std::string print = fingerprint_text(batches.corpus().fingerprint());
+  if (from_->state.data_fingerprint == print) return {};
+  return other(from_->folder, "data_fingerprint",
+               fmt::format("is {}: the run was on other data, or on other lengths of sequences",
+                           from_->state.data_fingerprint),
+               fmt::format("{}, of data.path and batch.sequence", print));
+}
+
+Result<void> Checkpoints::restore(runtime::TrainingRun& run, Batches& batches) {
+  if (!from_) return {};
+  Result<void> done = check_data(batches);
+  if (done) done = restore_states(run);
+  PLIMSOLL_CHECK(agree_on(options_.communicator, done));
+  run.set_steps_done(from_->state.step);
+  batches.seek(from_->state.step, from_->state.samples);
+  return {};
+}
+
+Result<void> Checkpoints::restore_states(runtime::TrainingRun& run) {
+  const CheckpointState& state = from_->state;
+  PLIMSOLL_TRY(reader, CheckpointReader::open(from_->folder, state, options_.architecture));
+  PLIMSOLL_CHECK(reader.check_sums(rank(), ranks()));
+  for (const native::UnitTensors& u : run.training().units) {
+    if (state_names(u.states.size()) != state.states)
+      return other(from_->folder, "states", fmt::format("has {} states of a parameter", state.states.size()),
+                   fmt::format("{}", u.states.size()));
+    for (size_t s = 0; s < u.states.size(); ++s) {
+      const at::Tensor array = run.executor().tensor(u.states[s]);
+      auto* const elements = static_cast<float*>(array.mutable_data_ptr());
+      for (const Piece& piece : pieces_held(u.unit, array.numel(), rank()))
+        PLIMSOLL_CHECK(reader.read(state.states[s], options_.architecture.parameters[piece.parameter].name,
+                                   piece.begin,
+                                   {elements + piece.place, static_cast<size_t>(piece.elements)}));
+    }
+  }
+  return {};
+}
+
+Result<void> Checkpoints::after_step(runtime::TrainingRun& run, const Batches& batches, double loss) {
+  if (folder_.empty()) return {};
+  const RunSettings& settings = options_.job.run;
+  const int64_t done = run.steps_done();
+  const bool is_due = settings.checkpoint_every > 0 && done % settings.checkpoint_every == 0;
+  if (!is_due && done < settings.steps) return {};
+  const Result<void> saved = save(run, batches, loss);
+  is_save_wrong_ = !saved;
+  return saved;
+}
+
+Result<void> Checkpoints::save(runtime::TrainingRun& run, const Batches& batches, double loss) {
+  const ResolvedJob& job = options_.job;
+  const int64_t step = run.steps_done();
+  PLIMSOLL_CHECK(write_checkpoint(
+      run, {.folder = folder_ / checkpoint_name(step),
+            .architecture = options_.architecture,
+            .model_config = options_.model_config,
+            .state = {.step = step,
+                      .samples = batches.samples_before(step),
+                      .data_fingerprint = fingerprint_text(batches.corpus().fingerprint()),
+                      .seed = job.run.seed,
+                      .global_batch = job.batch.global_batch,
+                      .parameters = options_.architecture.parameter_count(),
+                      .optimizer = name_of(job.optimizer),
+                      .zero_stage = job.engine == DataParallelEngine::kZero ? job.zero.stage : 0,
+                      .precision = std::string(name_of(job.precision)),
+                      .loss = loss,
+                      .job = options_.job_text},
+            .communicator = options_.communicator}));
+  return agree_on(options_.communicator, rank() == 0 ? remove_old() : Result<void>());
+}
+
+// A folder loses its name before its files go, so that what has a name is whole.
+Result<void> Checkpoints::remove_old() const {
+  const std::vector<fs::path> found = list_checkpoints(folder_);
+  std::error_code problem;
+  for (size_t i = 0; i + kKept < found.size() && !problem; ++i) {
+    const fs::path going = found[i].string() + std::string(kPartialEnding);
+    fs::rename(found[i], going, problem);
+    if (!problem) fs::remove_all(going, problem);
+  }
+  for (const fs::path& path : list_folder(folder_)) {
+    const bool is_left_over = path.extension() == kPartialEnding && step_of(path.stem().string());
+    if (is_left_over && !problem) fs::remove_all(path, problem);  // of a run that was killed
+  }
+  if (problem)
+    return fail({.position = {.file = folder_.string()},
+                 .message = fmt::format("an old checkpoint can't be removed: {}", problem.message()),
+                 .expected = "a folder that may be written to"});
+  return {};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,235 @@
+#include "train/rank_run.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "base/data_dir.h"
+#include "cli/command.h"
+#include "importers/hf_config/presets.h"
+#include "runtime/communication/gloo.h"
+#include "runtime/communication/texts.h"
+#include "runtime/training_run.h"
+#include "strategy/job_file.h"
+#include "strategy/resolve.h"
+#include "train/agreement.h"
+#include "train/batch_dump.h"
+#include "train/batches.h"
+#include "train/checkpoints.h"
+#include "train/gradient_file.h"
+#include "train/model_config.h"
+#include "train/run_log.h"
+#include "train/run_page.h"
+#include "train/stored_weights.h"
+#include "weights/model_weights.h"
+
+namespace plimsoll {
+namespace {
+
+using runtime::Communicator;
+using runtime::TrainingRun;
+
+Result<Job> read_job(const TrainRequest& request) {
+  Job job;
+  job.framework = Framework::kNative;
+  if (request.job_file) {
+    PLIMSOLL_TRY(read, read_job_file(*request.job_file));
+    job = std::move(read);
+    if (!job.given.contains("framework")) job.framework = Framework::kNative;
+  }
+  for (const std::string& setting : request.settings) PLIMSOLL_CHECK(apply_setting(job, setting));
+  if (job.framework != Framework::kNative)
+    return fail({.position = {.key = "framework"},
+                 .message = "plimsoll train runs framework native",
+                 .expected = "native, or no framework in the job file"});
+  if (job.model.name.empty())
+    return fail({.message = "no model is given",
+                 .expected = "model.name: a preset, a config.json or its folder",
+                 .hint = "`plimsoll models` lists the presets"});
+  return job;
+}
+
+// Without a number in the job, that of the processes which were started.
+Result<void> set_ranks(Job& job, int64_t ranks) {
+  const bool is_given = job.given.contains("hardware.gpus") || job.hardware.gpus != 1;
+  if (is_given && job.hardware.gpus != ranks)
+    return fail({.position = {.key = "hardware.gpus"},
+                 .message = fmt::format("the job is one of {} ranks, {} started", job.hardware.gpus,
+                                        ranks == 1 ? "1 was" : fmt::format("{} were", ranks)),
+                 .expected = "as many processes as the job says, or no hardware.gpus in it",
+                 .hint = fmt::format("`plimsoll train JOB --procs {}`", job.hardware.gpus)});
+  job.hardware.gpus = ranks;
+  return {};
+}
+
+Result<void> check_outputs(const TrainRequest& request, const ResolvedJob& job) {
+  if (job.mesh.world == 1) return {};
+  if (request.batches)
+    return fail({.position = {.file = "--dump-batches"},
+                 .message = fmt::format("the batch is divided among {} ranks", job.mesh.world),
+                 .expected = "one rank"});
+  if (request.gradients && job.zero.stage > 0)
+    return fail({.position = {.file = "--dump-gradients"},
+                 .message = "gradients are divided among the ranks",
+                 .expected = "one rank, or zero.stage 0"});
+  return {};
+}
+
+int thread_count(const ResolvedJob& job, int64_t local_ranks) {
+  if (job.run.threads > 0) return static_cast<int>(job.run.threads);
+  const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
+  return static_cast<int>(std::max<int64_t>(1, cores / local_ranks));
+}
+
+// A rank between its start and the end of training.
+class RankRun {
+ public:
+  RankRun(const TrainRequest& request, const runtime::ProcessPlace& place, Communicator& communicator)
+      : request_(request), place_(place), communicator_(communicator) {}
+
+  Result<int> run() {
+    const Result<void> opened = open();
+    const Result<void> agreed = agree(communicator_, opened, opened ? to_toml(prepared_->job) : "");
+    if (!agreed) return end_together(communicator_, agreed.error());
+    at::set_num_threads(thread_count(prepared_->resolved, place_.local_size));
+    PLIMSOLL_CHECK(run_->load());
+    const Result<void> restored = checkpoints_->restore(*run_, *batches_);
+    if (!restored) return end_together(communicator_, restored.error());
+    say_where_it_begins();
+    const Result<void> trained = train();
+    const bool is_known_to_all = run_->is_loss_wrong() || checkpoints_->is_save_wrong();
+    if (!trained && is_known_to_all) return end_together(communicator_, trained.error());
+    PLIMSOLL_CHECK(trained);
+    return print_page();
+  }
+
+ private:
+  // Everything that may be wrong before anything runs.
+  Result<void> open() {
+    PLIMSOLL_TRY(prepared, prepare(request_, place_.size, place_.local_size));
+    prepared_ = std::make_unique<PreparedJob>(std::move(prepared));
+    const ResolvedJob& job = prepared_->resolved;
+    const Architecture& architecture = prepared_->architecture;
+    PLIMSOLL_CHECK(open_checkpoints());
+    PLIMSOLL_TRY(batches, Batches::open(job, architecture.vocab, place_.rank));
+    batches_ = std::move(batches);
+    PLIMSOLL_TRY(source, weights());
+    PLIMSOLL_TRY(run, TrainingRun::make({.architecture = architecture,
+                                         .job = job,
+                                         .weights = std::move(source),
+                                         .communicator = &communicator_}));
+    run_ = std::move(run);
+    PLIMSOLL_TRY(log, place_.rank == 0 ? RunLog::open(job) : RunLog::silent(job));
+    log_ = std::move(log);
+    PLIMSOLL_TRY(dump, BatchDump::open(request_.batches));
+    dump_ = std::move(dump);
+    return {};
+  }
+
+  Result<void> open_checkpoints() {
+    const auto& [job, architecture, resolved] = *prepared_;
+    PLIMSOLL_TRY(file, find_model_config(job.model.name, data_dir()));
+    PLIMSOLL_TRY(config, model_config_text(file, job.model.overrides, architecture));
+    PLIMSOLL_TRY(checkpoints, Checkpoints::open({.job = resolved,
+                                                 .architecture = architecture,
+                                                 .model_config = std::move(config),
+                                                 .job_text = to_toml(job),
+                                                 .communicator = &communicator_}));
+    checkpoints_.emplace(std::move(checkpoints));
+    return {};
+  }
+
+  void say_where_it_begins() const {
+    if (!checkpoints_->resumes() || place_.rank != 0) return;
+    std::fputs(
+        fmt::format("goes on after step {} from {}\n", run_->steps_done(), checkpoints_->weights().string())
+            .c_str(),
+        stderr);
+    for (const std::string& note : checkpoints_->notes())
+      std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
+  }
+
+  Result<runtime::WeightSource> weights() {
+    const RunSettings& run = prepared_->resolved.run;
+    const std::filesystem::path path =
+        checkpoints_->resumes() ? checkpoints_->weights() : std::filesystem::path(run.weights);
+    if (path.empty()) return runtime::fresh_weights(prepared_->architecture, static_cast<uint64_t>(run.seed));
+    PLIMSOLL_TRY(opened, ModelWeights::open(path));
+    stored_ = std::move(opened);
+    return stored_weights(*stored_, prepared_->architecture);
+  }
+
+  Result<void> train() {
+    const runtime::BatchSource source = [&](int64_t step, int64_t m, at::Tensor& ids,
+                                            at::Tensor& labels) -> Result<void> {
+      PLIMSOLL_CHECK(batches_->fill(step, m, ids, labels));
+      return dump_->write(ids, labels);
+    };
+    while (run_->steps_done() < prepared_->resolved.run.steps) {
+      if (request_.gradients && place_.rank == 0 && run_->steps_done() == 0)
+        run_->after_backward = [&] {
+          return write_gradients(*run_, prepared_->architecture, *request_.gradients);
+        };
+      PLIMSOLL_TRY(step, run_->step(source));
+      run_->after_backward = nullptr;
+      PLIMSOLL_CHECK(log_->add(step));
+      PLIMSOLL_CHECK(checkpoints_->after_step(*run_, *batches_, step.loss));
+    }
+    return {};
+  }
+
+  Result<int> print_page() {
+    log_->finish();
+    PLIMSOLL_TRY(rows, runtime::gather_texts(communicator_, memory_row(*run_)));
+    if (place_.rank == 0)
+      print_answer(run_page(prepared_->architecture, prepared_->resolved, *run_, *log_, rows), false);
+    return kAnswered;
+  }
+
+  const TrainRequest& request_;
+  const runtime::ProcessPlace& place_;
+  Communicator& communicator_;
+  std::unique_ptr<PreparedJob> prepared_;  // the rest refers to it
+  std::optional<Checkpoints> checkpoints_;
+  std::optional<Batches> batches_;
+  std::optional<ModelWeights> stored_;
+  std::unique_ptr<TrainingRun> run_;
+  std::optional<RunLog> log_;
+  std::optional<BatchDump> dump_;
+};
+
+// Launchers other than our own don't say whose words these are.
+Error named(Error error, const runtime::ProcessPlace& place) {
+  if (place.size > 1 && place.launcher != "plimsoll")
+    error.message = fmt::format("rank {}: {}", place.rank, error.message);
+  return error;
+}
+
+}  // namespace
+
+Result<PreparedJob> prepare(const TrainRequest& request, int64_t ranks, int64_t local_ranks) {
+  PLIMSOLL_TRY(job, read_job(request));
+  PLIMSOLL_CHECK(set_ranks(job, ranks));
+  PLIMSOLL_TRY(architecture, read_model(job.model.name, data_dir(),
+                                        {.layers = job.model.layers, .overrides = job.model.overrides}));
+  PLIMSOLL_TRY(resolved,
+               resolve(job, architecture, {.name = "this machine's CPU", .gpus_per_node = local_ranks}));
+  PLIMSOLL_CHECK(check_outputs(request, resolved));
+  return PreparedJob{
+      .job = std::move(job), .architecture = std::move(architecture), .resolved = std::move(resolved)};
+}
+
+Result<int> run_rank(const TrainRequest& request, const runtime::ProcessPlace& place) {
+  runtime::MeasuredAllocator::install();
+  PLIMSOLL_TRY(communicator, runtime::make_gloo_communicator(place, {}));
+  RankRun run(request, place, *communicator);
+  Result<int> code = run.run();
+  if (!code) return fail(named(code.error(), place));
+  return code;
+}
+
+}  // namespace plimsoll
