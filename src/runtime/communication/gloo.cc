@@ -12,8 +12,8 @@
 #include "runtime/communication/carrier.h"
 #include "runtime/communication/collective.h"
 #include "runtime/communication/peers.h"
+#include "runtime/communication/queued_communicator.h"
 #include "runtime/communication/roll_call.h"
-#include "runtime/communication/work_queue.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -53,7 +53,7 @@ std::string text_of(const ProcessPlace& place) {
   return fmt::format("{}:{}", tcp.host, tcp.port);
 }
 
-class GlooCommunicator final : public Communicator {
+class GlooCommunicator final : public QueuedCommunicator {
  public:
   GlooCommunicator(const ProcessPlace& place, const GlooOptions& options, StorePointer store,
                    std::unique_ptr<Peers> peers)
@@ -61,21 +61,13 @@ class GlooCommunicator final : public Communicator {
         options_(options),
         roll_(std::move(store), place.rank, place.size),
         peers_(std::move(peers)),
-        carrier_(make_carrier()),
-        queue_(std::make_unique<WorkQueue>(IdleWatch{.look = [this] { return look(); }})) {}
-  ~GlooCommunicator() override { queue_.reset(); }  // before what its thread uses
+        carrier_(make_carrier()) {
+    begin({.look = [this] { return look(); }});
+  }
+  ~GlooCommunicator() override { end(); }
 
   int64_t rank() const override { return place_.rank; }
   int64_t size() const override { return place_.size; }
-  std::unique_ptr<Work> all_reduce(at::Tensor& tensor) override {
-    return start(CollectiveKind::kAllReduce, tensor, {});
-  }
-  std::unique_ptr<Work> reduce_scatter(at::Tensor& part, at::Tensor& whole) override {
-    return start(CollectiveKind::kReduceScatter, whole, part);
-  }
-  std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) override {
-    return start(CollectiveKind::kAllGather, whole, part);
-  }
 
  private:
   std::unique_ptr<Carrier> make_carrier() {
@@ -86,14 +78,7 @@ class GlooCommunicator final : public Communicator {
     return direct ? std::move(direct) : make_message_carrier(place);
   }
 
-  std::unique_ptr<Work> start(CollectiveKind kind, const at::Tensor& whole, const at::Tensor& part) {
-    Result<Collective> made = make_collective(kind, whole, part, size());
-    if (!made) return failed_work(made.error());
-    made->header.sequence = ++sequence_;
-    return queue_->submit([this, c = *std::move(made)] { return run(c); });
-  }
-
-  Result<void> run(const Collective& c) {
+  Result<void> run(const Collective& c) override {
     Result<void> done;
     try {
       done = carrier_->run(c);
@@ -153,8 +138,6 @@ class GlooCommunicator final : public Communicator {
   RollCall roll_;
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<Carrier> carrier_;
-  uint64_t sequence_ = 0;
-  std::unique_ptr<WorkQueue> queue_;
 };
 
 class AloneCommunicator final : public Communicator {

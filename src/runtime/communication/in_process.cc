@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "runtime/communication/collective.h"
+#include "runtime/communication/queued_communicator.h"
 #include "runtime/communication/rank_order_sum.h"
-#include "runtime/communication/work_queue.h"
 
 namespace plimsoll::runtime {
 
@@ -74,36 +74,21 @@ struct InProcessGroup::Meeting {
   }
 };
 
-class InProcessGroup::Rank final : public Communicator {
+class InProcessGroup::Rank final : public QueuedCommunicator {
  public:
-  Rank(std::shared_ptr<Meeting> meeting, int64_t rank)
-      : meeting_(std::move(meeting)), rank_(rank), queue_(std::make_unique<WorkQueue>(IdleWatch{})) {}
+  Rank(std::shared_ptr<Meeting> meeting, int64_t rank) : meeting_(std::move(meeting)), rank_(rank) {
+    begin({});
+  }
   ~Rank() override {
-    queue_.reset();
+    end();
     meeting_->leave(rank_);
   }
 
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return meeting_->ranks(); }
-  std::unique_ptr<Work> all_reduce(at::Tensor& tensor) override {
-    return start(CollectiveKind::kAllReduce, tensor, {});
-  }
-  std::unique_ptr<Work> reduce_scatter(at::Tensor& part, at::Tensor& whole) override {
-    return start(CollectiveKind::kReduceScatter, whole, part);
-  }
-  std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) override {
-    return start(CollectiveKind::kAllGather, whole, part);
-  }
 
  private:
-  std::unique_ptr<Work> start(CollectiveKind kind, const at::Tensor& whole, const at::Tensor& part) {
-    Result<Collective> made = make_collective(kind, whole, part, size());
-    if (!made) return failed_work(made.error());
-    made->header.sequence = ++sequence_;
-    return queue_->submit([this, c = *std::move(made)] { return run(c); });
-  }
-
-  Result<void> run(const Collective& c) {
+  Result<void> run(const Collective& c) override {
     PLIMSOLL_CHECK(meeting_->come(rank_, c));
     PLIMSOLL_CHECK(compare(c));
     if (c.header.kind == CollectiveKind::kAllGather)
@@ -154,8 +139,6 @@ class InProcessGroup::Rank final : public Communicator {
 
   const std::shared_ptr<Meeting> meeting_;
   const int64_t rank_;
-  uint64_t sequence_ = 0;
-  std::unique_ptr<WorkQueue> queue_;
 };
 
 InProcessGroup::InProcessGroup(int64_t ranks, std::chrono::milliseconds timeout)
