@@ -135,7 +135,7 @@ void Executor::adopt(TensorId id, const at::Tensor& made) {
 
 Result<void> Executor::wait_for(StorageId id) {
   if (!pending_[id.value]) return {};
-  const std::unique_ptr<Work> work = std::move(pending_[id.value]);
+  const std::shared_ptr<Work> work = std::move(pending_[id.value]);
   const auto start = std::chrono::steady_clock::now();
   const Result<void> done = work->wait();
   communication_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -182,18 +182,9 @@ Result<void> Executor::play_op(const Op& op) {
 }
 
 void KernelCall::start(std::unique_ptr<Work> work) {
-  // The last storage named owns the handle, so a wait for any of them has to find it: all share one.
-  const std::shared_ptr<Work> shared = std::move(work);
-  class Shared final : public Work {
-   public:
-    explicit Shared(std::shared_ptr<Work> work) : work_(std::move(work)) {}
-    Result<void> wait() override { return work_->wait(); }
-
-   private:
-    std::shared_ptr<Work> work_;
-  };
+  const std::shared_ptr<Work> shared = std::move(work);  // whichever of its storages is waited for first
   for (TensorId t : executor_.program_->inputs(op_))
-    executor_.pending_[executor_.program_->tensor(t).storage.value] = std::make_unique<Shared>(shared);
+    executor_.pending_[executor_.program_->tensor(t).storage.value] = shared;
 }
 
 }  // namespace plimsoll::runtime

@@ -75,7 +75,7 @@ class Executor {
   std::vector<std::vector<TensorId>> users_;    // by storage: tensors made of it
   std::vector<c10::Storage> storages_;          // by storage; undefined: not live
   std::vector<at::Tensor> tensors_;             // by tensor, made when first asked for
-  std::vector<std::unique_ptr<Work>> pending_;  // by storage: the last collective on it
+  std::vector<std::shared_ptr<Work>> pending_;  // by storage: the last collective on it
 };
 
 }  // namespace plimsoll::runtime
