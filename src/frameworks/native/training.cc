@@ -8,6 +8,7 @@
 #include "program/autograd.h"
 #include "program/ops.h"
 #include "program/passes/recompute.h"
+#include "program/passes/sum_products.h"
 
 namespace plimsoll::native {
 namespace {
@@ -45,6 +46,7 @@ class TrainingBuilder {
     out_.units = zero_.tensors();
     out_.squared_norm = zero_.squared_norm();
     r_.finish();
+    PLIMSOLL_CHECK(run("sum products", out_.program, [&] { return sum_products(out_.program); }));
     PLIMSOLL_CHECK(passes().check(out_.program));
     return std::move(out_);
   }

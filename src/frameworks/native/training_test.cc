@@ -100,6 +100,27 @@ TEST_P(Stages, HoldWhatTheZeroTableSays) {
   EXPECT_EQ(held[Category::kGradient], 0);
 }
 
+// In fp32 a linear layer's gradient is added by its product, and so are those of the hidden states that
+// several layers read: no storage, no pass over it.
+TEST(NativeTraining, ProductsAreSummedInPlace) {
+  const Architecture a = small("llama");
+  const Training t = training_of(a, {"precision=fp32", "batch.accumulation=2"});
+  size_t weights = 0, hidden = 0, linears = 0;
+  for (const Op& op : t.program.ops) {
+    if (op.kind != OpKind::kAddmmOut) continue;
+    const bool is_of_weights = t.program.storage_of(t.program.inputs(op)[0]).category == Category::kGradient;
+    ++(is_of_weights ? weights : hidden);
+  }
+  for (const ParameterTensor& p : a.parameters)
+    linears += p.shape.size() == 2 && p.name.find("embed") == std::string::npos ? 1 : 0;
+  EXPECT_EQ(weights, 2 * linears);             // in each of two micro-batches
+  EXPECT_EQ(hidden, 2 * 3 * a.layers.size());  // of q, k and v, of gate and up: all but the first
+  const std::string text = to_text(t.program);
+  const Result<Program> parsed = parse_program(text, "test");
+  ASSERT_TRUE(parsed) << parsed.error().to_text();
+  EXPECT_EQ(to_text(*parsed), text);
+}
+
 // A step leaves exactly what it found, so every later step is like the first.
 TEST_P(Stages, StepsLeaveNothingBehind) {
   for (const std::string recompute : {"none", "full", "every-2", "selective"}) {

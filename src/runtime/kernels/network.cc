@@ -22,6 +22,11 @@ void addmm(KernelCall& call) {
   at::Tensor out = call.output(0);
   at::addmm_out(out, call.input(0), call.input(1), call.input(2));
 }
+// addend, left, right: the addend becomes the sum.
+void addmm_in_place(KernelCall& call) {
+  at::Tensor sum = call.input(0);
+  at::addmm_out(sum, sum, call.input(1), call.input(2));
+}
 
 void embedding(KernelCall& call) {
   const at::Tensor weight = call.input(0), ids = call.input(1);
@@ -74,6 +79,7 @@ void attention_backward(KernelCall& call) {
 void add_network_kernels(SetKernel set) {
   set(OpKind::kMm, {mm});
   set(OpKind::kAddmm, {addmm});
+  set(OpKind::kAddmmOut, {addmm_in_place});
   set(OpKind::kEmbedding, {embedding});
   set(OpKind::kEmbeddingBackward, {.run = embedding_backward, .adopts = true});
   set(OpKind::kLayerNorm, {.run = layer_norm, .adopts = true});
