@@ -188,7 +188,10 @@ namespace plimsoll {
   X(kLoadWeights, "plimsoll::load_weights", kFramework)                                                 \
   X(kSquaredNorm, "plimsoll::squared_norm", kFramework)                                                 \
   X(kClipByNorm, "plimsoll::clip_by_norm", kFramework)                                                  \
-  X(kOptimizerUpdate, "plimsoll::optimizer_update", kFramework)                                         \
+  X(kAdamwUpdate, "plimsoll::adamw_update", kFramework)                                                 \
+  X(kSgdUpdate, "plimsoll::sgd_update", kFramework)                                                     \
+  X(kSgdMomentumUpdate, "plimsoll::sgd_momentum_update", kFramework)                                    \
+  X(kLionUpdate, "plimsoll::lion_update", kFramework)                                                   \
   X(kBoundary, "boundary", kView)
 
 enum class OpKind : uint8_t {

@@ -11,6 +11,7 @@ struct StepSettings {
   double beta1 = 0.9, beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
+  double momentum = 0.9;
 };
 
 }  // namespace plimsoll::runtime

@@ -101,7 +101,8 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
                      .beta1 = run.beta1,
                      .beta2 = run.beta2,
                      .epsilon = run.epsilon,
-                     .weight_decay = run.weight_decay};
+                     .weight_decay = run.weight_decay,
+                     .momentum = run.momentum};
   PLIMSOLL_CHECK(play(fmt::format("step{}", iteration), training_.step));
   PLIMSOLL_CHECK(executor_->finish());  // the norm is summed over the ranks, parameters are gathered
   report.gradient_norm = std::sqrt(executor_->tensor(training_.squared_norm).item<double>());

@@ -222,6 +222,7 @@ struct RunSettings {
   int64_t warmup_steps = 0;
   double final_learning_rate = 0;  // of the cosine schedule, as a part of learning_rate
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  double momentum = 0.9;         // of sgd-momentum
   int64_t threads = 0;           // of each rank; 0: the machine's cores over the local ranks
   std::string metrics;           // file for a JSON line a step; empty: none
   std::string checkpoints;       // folder; empty: none are written

@@ -13,6 +13,8 @@ namespace plimsoll {
 namespace {
 
 constexpr std::array<std::string_view, 5> kFamilies = {"gpt2", "llama", "mistral", "qwen2", "qwen3"};
+constexpr std::array<OptimizerKind, 4> kOptimizers = {OptimizerKind::kAdamW, OptimizerKind::kSgd,
+                                                      OptimizerKind::kSgdMomentum, OptimizerKind::kLion};
 constexpr std::array<std::string_view, 3> kRopeTypes = {"default", "linear", "llama3"};
 
 void refuse(Errors& errors, std::string field, std::string message, std::string expected) {
@@ -56,6 +58,17 @@ void check_scores(const Case& c, Errors& errors) {
           fmt::format("at most {}", *layer.attention.window));
 }
 
+// The implementations foreach, fused and loop are PyTorch's.
+void check_optimizer(const Optimizer& optimizer, Errors& errors) {
+  const bool is_known = std::ranges::find(kOptimizers, optimizer.kind) != kOptimizers.end();
+  if (is_known && optimizer == Optimizer{.kind = optimizer.kind}) return;
+  std::vector<std::string> names;
+  for (OptimizerKind kind : kOptimizers) names.push_back(name_of(Optimizer{.kind = kind}));
+  refuse(errors, "optimizer.name",
+         fmt::format("{} is not supported with framework native", name_of(optimizer)),
+         fmt::format("one of {}", fmt::join(names, ", ")));
+}
+
 void check_choices(const Case& c, Errors& errors) {
   const ResolvedJob& r = c.resolved;
   if (r.precision != Precision::kFloat32 && r.precision != Precision::kMixedBFloat16)
@@ -67,9 +80,7 @@ void check_choices(const Case& c, Errors& errors) {
            fmt::format("{} is not an engine of framework native", name_of(r.engine)), "none or zero");
   if (r.mesh.tensor > 1)
     refuse(errors, "parallel.tensor", "tensor parallelism is not supported with framework native", "1");
-  if (r.optimizer != Optimizer{.kind = OptimizerKind::kAdamW})
-    refuse(errors, "optimizer.name",
-           fmt::format("{} is not supported with framework native", name_of(r.optimizer)), "adamw");
+  check_optimizer(r.optimizer, errors);
   if (r.recompute.is_reentrant)
     refuse(errors, "recompute.reentrant", "framework native computes blocks again without reentering",
            "false");

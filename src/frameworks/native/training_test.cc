@@ -100,6 +100,20 @@ TEST_P(Stages, HoldWhatTheZeroTableSays) {
   EXPECT_EQ(held[Category::kGradient], 0);
 }
 
+// Per parameter: AdamW keeps two moments in fp32, SGD nothing, with momentum one tensor, Lion one.
+TEST_P(Stages, OptimizersKeepTheirStates) {
+  const std::map<std::string, int64_t> states = {{"adamw", 2}, {"sgd", 0}, {"sgd-momentum", 1}, {"lion", 1}};
+  for (const auto& [name, count] : states) {
+    const Training t = training_of(small("llama"), with_stage(GetParam(), {"optimizer.name=" + name}));
+    const int64_t held = elements_of(t) / (GetParam() >= 1 ? kRanks : 1);
+    EXPECT_EQ(live_after(t, {t.load})[Category::kOptimizerState], 4 * count * held) << name;
+    const std::string text = to_text(t.program);
+    const Result<Program> parsed = parse_program(text, "test");
+    ASSERT_TRUE(parsed) << parsed.error().to_text();
+    EXPECT_EQ(to_text(*parsed), text);
+  }
+}
+
 // In fp32 a linear layer's gradient is added by its product, and so are those of the hidden states that
 // several layers read: no storage, no pass over it.
 TEST(NativeTraining, ProductsAreSummedInPlace) {
@@ -197,6 +211,10 @@ TEST(NativeTraining, WhatItCannotDoIsRefusedByName) {
   EXPECT_THAT(error("llama", {"hardware.gpus=2", "parallel.engine=fsdp2"}), HasSubstr("none or zero"));
   EXPECT_THAT(error("llama", {"optimizer.name=muon"}),
               HasSubstr("muon is not supported with framework native"));
+  EXPECT_THAT(error("llama", {"optimizer.name=sgd-fused"}),
+              HasSubstr("one of adamw, sgd, sgd-momentum, lion"));
+  EXPECT_THAT(error("llama", {"optimizer.name=adafactor"}),
+              HasSubstr("adafactor is not supported with framework native"));
   EXPECT_THAT(error("llama", {"loss.path=chunked"}),
               HasSubstr("chunked is not supported with framework native"));
   EXPECT_THAT(error("llama", {"loop.hold_outputs=true"}), HasSubstr("loop.hold_outputs"));

@@ -2,15 +2,10 @@
 
 #include <cassert>
 
+#include "frameworks/native/optimizers.h"
 #include "program/ops.h"
 
 namespace plimsoll::native {
-namespace {
-
-constexpr int kAdamStates = 2;
-
-}  // namespace
-
 Zero::Zero(Recorder& recorder, const Architecture& architecture, const ResolvedJob& job, int64_t rank)
     : r_(recorder),
       a_(architecture),
@@ -121,7 +116,7 @@ void Zero::load_unit(State& s) {
     s.master = ops::copy_(std::move(own), part);
   }
   staging.reset();
-  for (int i = 0; i < kAdamStates; ++i)
+  for (int i = 0; i < optimizer_row(job_.optimizer.kind).states; ++i)
     s.states.push_back(make(s, shard_elements(s), DType::kFloat32, Category::kOptimizerState, true));
   if (is_sharded(3)) r_.free_storage(s.whole.info().storage, Holder::kPersistent);
 }
@@ -289,7 +284,7 @@ void Zero::update(State& s) {
   std::vector<TensorId> inputs{s.master.id(), s.gradient.id()};
   for (const Value& state : s.states) inputs.push_back(state.id());
   if (s.master.id() != s.shard.id()) inputs.push_back(s.shard.id());
-  r_.emit_effect(OpKind::kOptimizerUpdate, inputs);
+  r_.emit_effect(optimizer_row(job_.optimizer.kind).update, inputs);
   s.gradient.reset();
   if (is_sharded(1) && !is_sharded(3))
     collective(OpKind::kAllGather, Stream::kAllGather, {&s.whole, &s.shard});

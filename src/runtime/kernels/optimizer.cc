@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -66,8 +67,35 @@ PLIMSOLL_WIDE void narrow(const float* from, Bf16* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) store(to[i], from[i]);
 }
 
-// master, gradient, first and second moment [, bf16 copy of the master]
-void optimizer_update(KernelCall& call) {
+// The shards of one unit, from an element on.
+struct Part {
+  float* master;
+  const float* gradient;
+  std::array<float*, 2> states;
+  int64_t count;
+};
+
+// Inputs: master, gradient, states... [, bf16 copy of the master]
+template <typename Update>
+void update_in_parts(KernelCall& call, size_t states, const Update& update) {
+  const size_t copy_at = 2 + states;
+  const at::Tensor master = call.input(0), gradient = call.input(1);
+  std::array<at::Tensor, 2> moments;
+  for (size_t i = 0; i < states; ++i) moments.at(i) = call.input(2 + i);
+  const bool has_copy = call.input_count() > copy_at;
+  const at::Tensor copy = has_copy ? call.input(copy_at) : at::Tensor();
+  at::parallel_for(0, master.numel(), kPerTask, [&](int64_t first, int64_t last) {
+    Part part{.master = floats_of(master) + first,
+              .gradient = floats_of(gradient) + first,
+              .states = {},
+              .count = last - first};
+    for (size_t i = 0; i < states; ++i) part.states.at(i) = floats_of(moments.at(i)) + first;
+    update(part);
+    if (has_copy) narrow(part.master, static_cast<Bf16*>(copy.mutable_data_ptr()) + first, part.count);
+  });
+}
+
+void adamw_update(KernelCall& call) {
   const StepSettings& s = call.step();
   const auto t = static_cast<double>(s.step);
   const Adam a{.decay = static_cast<float>(1 - s.learning_rate * s.weight_decay),
@@ -76,15 +104,64 @@ void optimizer_update(KernelCall& call) {
                .step = static_cast<float>(s.learning_rate / (1 - std::pow(s.beta1, t))),
                .root_correction = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t))),
                .epsilon = static_cast<float>(s.epsilon)};
-  constexpr size_t kCopy = 4;
-  const at::Tensor p = call.input(0), g = call.input(1), m = call.input(2), v = call.input(3);
-  const bool has_copy = call.input_count() > kCopy;
-  const at::Tensor copy = has_copy ? call.input(kCopy) : at::Tensor();
-  at::parallel_for(0, p.numel(), kPerTask, [&](int64_t first, int64_t last) {
-    const int64_t n = last - first;
-    adam(a, floats_of(p) + first, floats_of(g) + first, floats_of(m) + first, floats_of(v) + first, n);
-    if (has_copy) narrow(floats_of(p) + first, static_cast<Bf16*>(copy.mutable_data_ptr()) + first, n);
+  update_in_parts(call, 2, [&](const Part& part) {
+    adam(a, part.master, part.gradient, part.states[0], part.states[1], part.count);
   });
+}
+
+// As torch.optim.SGD: the decay is part of the gradient; the momentum, zero at first, gathers gradients
+// undamped.
+struct Sgd {
+  float step, decay, momentum;
+};
+PLIMSOLL_WIDE void sgd(const Sgd& a, float* p, const float* g, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) p[i] -= a.step * (g[i] + a.decay * p[i]);
+}
+PLIMSOLL_WIDE void sgd_momentum(const Sgd& a, float* p, const float* g, float* m, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    m[i] = a.momentum * m[i] + g[i] + a.decay * p[i];
+    p[i] -= a.step * m[i];
+  }
+}
+Sgd sgd_of(const StepSettings& s) {
+  return {.step = static_cast<float>(s.learning_rate),
+          .decay = static_cast<float>(s.weight_decay),
+          .momentum = static_cast<float>(s.momentum)};
+}
+void sgd_update(KernelCall& call) {
+  const Sgd a = sgd_of(call.step());
+  update_in_parts(call, 0, [&](const Part& part) { sgd(a, part.master, part.gradient, part.count); });
+}
+void sgd_momentum_update(KernelCall& call) {
+  const Sgd a = sgd_of(call.step());
+  update_in_parts(call, 1, [&](const Part& part) {
+    sgd_momentum(a, part.master, part.gradient, part.states[0], part.count);
+  });
+}
+
+// Chen et al., arXiv:2302.06675, program 2: the step is a sign; decay as AdamW's.
+struct Lion {
+  float step, decay, beta1, beta2;
+};
+PLIMSOLL_WIDE void lion(const Lion& a, float* p, const float* g, float* m, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float c = a.beta1 * m[i] + (1 - a.beta1) * g[i];
+    const float sign = static_cast<float>(c > 0) - static_cast<float>(c < 0);
+    p[i] = p[i] * a.decay - a.step * sign;
+    m[i] = a.beta2 * m[i] + (1 - a.beta2) * g[i];
+  }
+}
+void lion_update(KernelCall& call) {
+  const StepSettings& s = call.step();
+  const Lion a{.step = static_cast<float>(s.learning_rate),
+               .decay = static_cast<float>(1 - s.learning_rate * s.weight_decay),
+               .beta1 = static_cast<float>(s.beta1),
+               .beta2 = static_cast<float>(s.beta2)};
+  update_in_parts(call, 1,
+                  [&](const Part& part) { lion(a, part.master, part.gradient, part.states[0], part.count); });
 }
 
 // whole, its views in the parameters' shapes...
@@ -101,7 +178,10 @@ void load_weights(KernelCall& call) {
 void add_optimizer_kernels(SetKernel set) {
   set(OpKind::kSquaredNorm, {squared_norm});
   set(OpKind::kClipByNorm, {clip_by_norm});
-  set(OpKind::kOptimizerUpdate, {optimizer_update});
+  set(OpKind::kAdamwUpdate, {adamw_update});
+  set(OpKind::kSgdUpdate, {sgd_update});
+  set(OpKind::kSgdMomentumUpdate, {sgd_momentum_update});
+  set(OpKind::kLionUpdate, {lion_update});
   set(OpKind::kLoadWeights, {load_weights});
 }
 
