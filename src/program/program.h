@@ -141,7 +141,7 @@ class Program {
   bool is_complete = false;
   std::vector<Storage> storages;
   std::vector<TensorInfo> tensors;
-  std::vector<Op> ops;
+  std::vector<Op> ops;  // in the order in which the statements run them
   std::vector<TensorId> operands;
   std::vector<Attributes> attributes{std::monostate{}};
   std::vector<Statement> statements;

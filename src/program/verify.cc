@@ -50,8 +50,9 @@ Result<void> check_regions(const Program& p) {
   return {};
 }
 
+// Every op stands in one statement, in the order of the ops.
 Result<void> check_statements(const Program& p) {
-  std::vector<bool> is_written(p.ops.size());
+  size_t ops = 0;
   for (size_t i = 0; i < p.statements.size(); ++i) {
     const Statement& s = p.statements[i];
     const size_t count = s.kind == StatementKind::kOp     ? p.ops.size()
@@ -60,11 +61,12 @@ Result<void> check_statements(const Program& p) {
                                                           : p.regions.size();
     if (s.index >= count) return broken(fmt::format("statement {} has an index out of range", i));
     if (s.kind != StatementKind::kOp) continue;
-    if (is_written[s.index]) return broken(fmt::format("op {} stands in two statements", s.index));
-    is_written[s.index] = true;
+    if (s.index != ops)
+      return broken(fmt::format("statement {} is op {}, expected op {}: ops are numbered as they run", i,
+                                s.index, ops));
+    ++ops;
   }
-  if (const auto missing = std::ranges::find(is_written, false); missing != is_written.end())
-    return broken(fmt::format("op {} stands in no statement", missing - is_written.begin()));
+  if (ops != p.ops.size()) return broken(fmt::format("op {} stands in no statement", ops));
   return {};
 }
 

@@ -28,7 +28,7 @@ class SumProducts {
       for (uint32_t i = s.first_statement; i < s.last_statement; ++i)
         if (const auto sum = find_sum(i, s.last_statement)) fuse(*sum);
     order_statements();
-    drop_unwritten_ops();
+    number_ops();
   }
 
  private:
@@ -133,19 +133,15 @@ class SumProducts {
     }
   }
 
-  void drop_unwritten_ops() {
-    std::vector<bool> is_written(p_.ops.size());
-    for (const Statement& s : p_.statements)
-      if (s.kind == StatementKind::kOp) is_written[s.index] = true;
-    std::vector<uint32_t> moved(p_.ops.size());
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < p_.ops.size(); ++i) {
-      moved[i] = next;
-      if (is_written[i]) p_.ops[next++] = p_.ops[i];
+  // Ops are numbered in the order in which they run: what follows views reads them so.
+  void number_ops() {
+    std::vector<Op> ordered;
+    for (Statement& s : p_.statements) {
+      if (s.kind != StatementKind::kOp) continue;
+      ordered.push_back(p_.ops[s.index]);
+      s.index = static_cast<uint32_t>(ordered.size() - 1);
     }
-    p_.ops.resize(next);
-    for (Statement& s : p_.statements)
-      if (s.kind == StatementKind::kOp) s.index = moved[s.index];
+    p_.ops = std::move(ordered);
   }
 
   Program& p_;
