@@ -114,6 +114,17 @@ Verdict verdict_of(const Prepared& p, const Program& program, const Played& play
   return judge(p.machine, demand, std::move(failed));
 }
 
+// What the host's verdict rests on.
+std::string host_note(const Node& node) {
+  return fmt::format(
+      "host memory: {} in a node of {}{}, {:.0f} % of it left to the system; counted are {} for "
+      "the process (an estimate), offloaded tensors and the checkpoint being written; not reading "
+      "the weights, data loading, page cache",
+      to_gib_text(node.host_memory), node.cluster,
+      node.is_assumed ? " is assumed (--cluster takes another or a file)" : "", 100 * kSystemShare,
+      to_gib_text(kProcessBaseline));
+}
+
 void add_notes(const Architecture& a, const Prepared& p, const Program& program, Estimate& e) {
   const auto append = [&](const std::vector<std::string>& notes) {
     e.notes.insert(e.notes.end(), notes.begin(), notes.end());
@@ -127,10 +138,7 @@ void add_notes(const Architecture& a, const Prepared& p, const Program& program,
   };
   part(p.outside.context);
   for (const DevicePart& communicator : p.outside.communicators) part(communicator);
-  e.notes.push_back(
-      fmt::format("host memory counts {} for the process (an estimate), offloaded tensors and "
-                  "the checkpoint being written; not reading the weights, data loading, page cache",
-                  to_gib_text(kProcessBaseline)));
+  e.notes.push_back(host_note(e.node));
   if (p.settings.per_process_memory_fraction)
     e.notes.push_back(fmt::format("per_process_memory_fraction leaves the allocator {} of the GPU's {}",
                                   to_gib_text(p.machine.allocator_limit), to_gib_text(e.gpu.usable_memory)));

@@ -64,10 +64,9 @@ void judge_risks(const Machine& machine, const Demand& demand, Verdict& verdict)
   verdict.to_fit = std::max(Bytes{0}, demand.wanted - (machine.usable - margin));
 }
 
-constexpr int64_t kHostTenths = 9;  // the operating system and the page cache want the last one
-
 void judge_host(const Machine& machine, const Demand& demand, Verdict& verdict) {
-  const Bytes good = machine.host_of_rank / 10 * kHostTenths;
+  const Bytes good{
+      static_cast<int64_t>((1 - kSystemShare) * static_cast<double>(machine.host_of_rank.value))};
   if (demand.host <= good) return;
   const std::string text =
       fmt::format("{} of host memory for each of {} ranks, of {} that the node has", to_gib_text(demand.host),
@@ -76,8 +75,8 @@ void judge_host(const Machine& machine, const Demand& demand, Verdict& verdict) 
   verdict.host = is_oom ? Fit::kOutOfMemory : Fit::kAtRisk;
   verdict.host_to_fit = demand.host - good;
   verdict.reasons.push_back(is_oom ? "host out of memory: " + text
-                                   : fmt::format("host at risk: {}; {} % of it are left to the system", text,
-                                                 100 - 10 * kHostTenths));
+                                   : fmt::format("host at risk: {}; {:.0f} % of it are left to the system",
+                                                 text, 100 * kSystemShare));
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ namespace plimsoll {
 // their way to the device. A rule of thumb.
 inline constexpr double kUnmodelledShare = 0.02;
 
+// Of the host's memory: the operating system and the page cache. A rule of thumb.
+inline constexpr double kSystemShare = 0.1;
+
 // The bounds that a job is held against.
 struct Machine {
   Bytes usable;             // of the GPU; of a memory fraction, that and what is outside the allocator
