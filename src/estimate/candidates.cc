@@ -113,7 +113,8 @@ class Checklist {
     std::string price = job_.mesh.world == 1 ? fmt::format("{} GPUs instead of one", gpus)
                                              : fmt::format("{} GPUs instead of {}", gpus, job_.mesh.world);
     if (is_assumed("batch.global_batch")) price += ", " + batch_change(job_.batch, gpus / job_.mesh.world);
-    add(std::move(settings), std::move(price), Price::kMoreHardware, states(), role);
+    add(std::move(settings), std::move(price), Price::kMoreHardware, states(), role).takes_from_host =
+        job_.fsdp2.cpu_offload;
   }
 
   static void append(std::vector<std::string>& settings, std::vector<std::string> more) {
@@ -142,7 +143,8 @@ class Checklist {
 
   void within_fsdp2() {
     if (job_.mesh.replicate > 1)
-      add({"fsdp2.replicate=1"}, "sharding over all ranks, across nodes", Price::kSlower, states());
+      add({"fsdp2.replicate=1"}, "sharding over all ranks, across nodes", Price::kSlower, states())
+          .takes_from_host = job_.fsdp2.cpu_offload;
     if (facts_.even_replicas && !fits())
       add({fmt::format("fsdp2.replicate={}", *facts_.even_replicas)}, "summing gradients over the copies too",
           Price::kSlower, of({Category::kGatherBuffer, Category::kReduceBuffer}) / 2);
@@ -156,9 +158,17 @@ class Checklist {
   }
 
   void for_the_host() {
-    add({"fsdp2.cpu_offload=false"}, "nothing, it is faster too", Price::kNothing, states());
+    add(on_the_gpu(), "nothing, it is faster too", Price::kNothing, states()).takes_from_host = true;
     if (job_.fsdp2.pin_memory)
-      add({"fsdp2.pin_memory=false"}, "copies that wait for each other", Price::kSlower, states());
+      add({"fsdp2.pin_memory=false"}, "copies that wait for each other", Price::kSlower, states())
+          .takes_from_host = true;
+  }
+
+  // pin_memory means nothing without offload.
+  std::vector<std::string> on_the_gpu() const {
+    std::vector<std::string> settings{"fsdp2.cpu_offload=false"};
+    if (!job_.fsdp2.pin_memory) settings.emplace_back("fsdp2.pin_memory=default");
+    return settings;
   }
 
   // DDP's own settings mean nothing to another engine.

@@ -36,6 +36,7 @@ struct Candidate {
   Role role = Role::kRow;
   bool is_combination = false;    // of others in the list
   bool has_same_program = false;  // only the allocator is another one
+  bool takes_from_host = false;   // a rank holds less host memory
 };
 
 // What the checklist must know of the job's program and model.

@@ -94,6 +94,8 @@ TEST(Candidates, AShortHostMayKeepWhatItWasGiven) {
   EXPECT_THAT(offered(Fit::kAtRisk, true), Contains(kKeep));
   EXPECT_THAT(offered(Fit::kAtRisk, true), Contains(kPageable));
   EXPECT_THAT(offered(Fit::kOutOfMemory, false), Not(Contains(kPageable)));
+  EXPECT_THAT(offered(Fit::kOutOfMemory, false),
+              Contains(Settings{"fsdp2.cpu_offload=false", "fsdp2.pin_memory=default"}));
 }
 
 // 256 experts over 512 ranks: half of what a rank holds of them is padding.

@@ -282,6 +282,7 @@ class Search {
     std::vector<Candidate> unknown;
     std::vector<Settings> keys;
     for (const Parts& parts : lists) {
+      if (!may_relieve_host(parts)) continue;
       Candidate candidate = candidate_of(parts);
       Settings key = key_of(candidate);
       if (estimated_.contains(key) || std::ranges::find(keys, key) != keys.end()) continue;
@@ -291,6 +292,12 @@ class Search {
     if (unknown.empty()) return;
     std::vector<std::optional<Change>> changes = search_.estimate(unknown);
     for (size_t i = 0; i < keys.size(); ++i) estimated_[keys[i]] = std::move(changes[i]);
+  }
+
+  // Where the host is short, nothing helps without a change that takes from it.
+  bool may_relieve_host(const Parts& parts) const {
+    return search_.now.host <= goal_ ||
+           std::ranges::any_of(parts, [&](size_t i) { return of(i).takes_from_host; });
   }
 
   bool is_known_to_reach(const Parts& parts) const {

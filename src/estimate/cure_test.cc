@@ -45,8 +45,10 @@ class Bench {
   }
   Bench& frees_host(const std::string& setting, int64_t gib) {
     host_saves_[setting] = gib;
-    for (Tried& t : tried_)
+    for (Tried& t : tried_) {
+      if (has(t.candidate, setting)) t.candidate.takes_from_host = true;
       if (t.change) t.change = change_for(t.candidate);
+    }
     return *this;
   }
   int estimates() const { return estimates_; }
@@ -290,7 +292,10 @@ TEST(Cure, OfAHostThatIsShort) {
                         .cure();
   ASSERT_TRUE(cure);
   EXPECT_THAT(cure->settings, ElementsAre("gpus=8"));
-  EXPECT_FALSE(Bench(60).host(100).change("a=1", Price::kNothing, 20).cure());
+  Bench hopeless(60);
+  hopeless.host(100).change("a=1", Price::kNothing, 20).change("b=1", Price::kSlower, 5);
+  EXPECT_FALSE(hopeless.cure());
+  EXPECT_EQ(hopeless.estimates(), 0);  // none of them takes from the host
 }
 
 // With twenty changes, of which it takes five.

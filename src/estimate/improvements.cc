@@ -140,17 +140,20 @@ class Finder {
   }
 
   // Those that work on the most bytes, in the order of the checklist. Of a job that doesn't fit the changes
-  // that keep the training and the GPUs go first, those that save most of them first.
+  // that keep the training and the GPUs go first, those that save most of them first; where the host is what
+  // is too small, before them those that take from it.
   PartIndices affordable_rows(bool has_several) {
     PartIndices rows;
     for (size_t i = 0; i < candidates_.size(); ++i)
       if (candidates_[i].role == Role::kRow) rows.push_back(i);
     if (tries_all_) return rows;
     PartIndices order = rows;
+    const bool is_host_worse = run_.estimate.verdict.host > run_.estimate.verdict.gpu;
     std::ranges::stable_sort(order, std::greater(), [&](size_t i) {
       const Price rank = candidates_[i].rank;
       const bool is_cheap = !fits_ && rank <= Price::kMoreCompute;
-      return std::tuple(is_cheap, is_cheap ? rank : Price::kNothing, candidates_[i].aim);
+      const bool is_apt = is_host_worse && candidates_[i].takes_from_host;
+      return std::tuple(is_apt, is_cheap, is_cheap ? rank : Price::kNothing, candidates_[i].aim);
     });
     const size_t budget = statements_of_table();
     const size_t one = std::max<size_t>(1, run_.program.statements.size());
