@@ -34,6 +34,17 @@ class StackSetter final : public RunObserver {
   StackSetter(const Program& program, AllocationTrace& trace, AllocationRecorder& recorder)
       : p_(program), trace_(trace), recorder_(recorder) {}
 
+  void begin_phase(const std::string& name) override {
+    end_phase();
+    recorder_.set_time(now_);
+    trace_.annotations.push_back({.time = now_, .name = name});
+  }
+  // At a time of its own: what a phase without ops frees is of none other.
+  void end_phase() {
+    if (trace_.annotations.empty()) return;
+    now_ += kOpTime;
+    trace_.annotations.push_back({.time = now_, .name = trace_.annotations.back().name, .is_end = true});
+  }
   void begin_op(OpId id) override {
     const Op& op = p_.op(id);
     op_ = {op.kind, op.module};
@@ -132,6 +143,7 @@ AllocationTrace record_snapshot(const EstimateRun& run) {
   CachingHeap heap({.settings = settings, .device = &device, .recorder = &recorder});
   StackSetter stacks(run.program, trace, recorder);
   simulate(run.program, heap, options_for(run, stacks));
+  stacks.end_phase();
   trace.segments = heap.segments();
   trace.settings = to_recorded(settings, run.estimate.job.allocator.configuration);
   return trace;

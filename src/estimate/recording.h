@@ -11,7 +11,8 @@
 namespace plimsoll {
 
 // What the caching allocator does, without the device's limit; each event's stack is its op in the op's
-// module, and of an alloc the category of the storage (trace/simulated_stack.h).
+// module, and of an alloc the category of the storage, and the program's phases are annotations
+// (trace/simulated_stack.h).
 AllocationTrace record_snapshot(const EstimateRun& run);
 
 // Phases and ops with the memory counters. There is no model of time: an op takes a microsecond.

@@ -183,7 +183,10 @@ Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOpt
   analysis.reserved = watch.reserved;
   analysis.at_peak = BlocksAt(script, analysis.allocated.event).list(trace, watch.block_bytes);
   analysis.fragmentation = fragmentation_of(segments_after(script, settings, analysis.allocated.event));
-  analysis.held = find_held_blocks(trace, watch.block_bytes, analysis.allocated.event);
+  const std::vector<StackMeaning> meanings = meanings_of(trace.stacks);
+  analysis.steps = find_step_phases(trace, meanings);
+  analysis.held =
+      find_held_blocks(trace, analysis.steps, meanings, watch.block_bytes, analysis.allocated.event);
   analysis.curve = std::move(watch.curve);
   analysis.given_back = find_give_backs(trace);
   analysis.replay.memory_stats.num_alloc_retries = num_retries(analysis.given_back);

@@ -63,6 +63,7 @@ struct SnapshotAnalysis {
   Bytes allocated_replayed_backwards;  // from the dump back, by the sizes that the trace shows
   std::vector<LiveBlock> at_peak;      // when `allocated` peaks; largest first
   Fragmentation fragmentation;         // when `allocated` peaks
+  StepPhases steps;
   HeldBlocks held;
   GiveBacks given_back;
   std::vector<CurvePoint> curve;

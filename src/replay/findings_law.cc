@@ -58,7 +58,9 @@ RC_GTEST_PROP(FindingsLaw, HeldBlocksAddUp, ()) {
   const bool has_peak = !trace.events.empty() && *rc::gen::arbitrary<bool>();
   const auto peak =
       has_peak ? std::optional(*rc::gen::inRange<size_t>(0, trace.events.size())) : std::nullopt;
-  const HeldBlocks held = find_held_blocks(trace, bytes, peak);
+  const std::vector<StackMeaning> meanings = meanings_of(trace.stacks);
+  const StepPhases phases = find_step_phases(trace, meanings);
+  const HeldBlocks held = find_held_blocks(trace, phases, meanings, bytes, peak);
   Bytes at_peak;
   for (const HeldLine& line : held.lines) {
     RC_ASSERT(line.at_peak <= line.most);

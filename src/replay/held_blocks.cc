@@ -5,13 +5,10 @@
 #include <map>
 #include <set>
 
-#include "replay/stack_roles.h"
 #include "trace/address_map.h"
 
 namespace plimsoll {
 namespace {
-
-enum class Phase : uint8_t { kNone, kForward, kBackward, kOptimizer };
 
 constexpr size_t kNever = SIZE_MAX;
 
@@ -26,48 +23,27 @@ struct Held {
   bool is_used = false;  // after all: a backward freed it
 };
 
-// What phase an alloc is of, by its role; kNone: of whichever runs.
-Phase phase_of(BlockRole role, bool knows_forward) {
-  switch (role) {
-    case BlockRole::kActivation:
-      return Phase::kForward;
-    case BlockRole::kBackward:
-      return Phase::kBackward;
-    case BlockRole::kOptimizer:
-      return Phase::kOptimizer;
-    case BlockRole::kUnknown:
-      return knows_forward ? Phase::kNone : Phase::kForward;
-    default:
-      return Phase::kNone;
-  }
-}
-
 // Walks through the trace step by step.
 class Steps {
  public:
-  Steps(const AllocationTrace& trace, const std::vector<StackMeaning>& meanings) : trace_(trace) {
-    const bool knows_forward =
-        std::ranges::any_of(meanings, [](const StackMeaning& m) { return m.role == BlockRole::kActivation; });
-    for (const StackMeaning& m : meanings) phases_.push_back(phase_of(m.role, knows_forward));
-    without_stack_ = phase_of(role_without_stack(trace.stacks), knows_forward);
-    for (const TraceAnnotation& a : trace.annotations)
-      if (!a.is_end && a.name.starts_with("Optimizer.step")) optimizer_steps_.push_back(a.time);
-    std::ranges::sort(optimizer_steps_);
+  Steps(const AllocationTrace& trace, const StepPhases& phases, std::span<const StackMeaning> meanings)
+      : trace_(trace), runs_(phases.runs), without_stack_(role_without_stack(trace)) {
+    for (const StackMeaning& m : meanings) roles_.push_back(m.role);
   }
 
   void run() {
-    if (!std::ranges::any_of(trace_.events, [&](const AllocationEvent& event) { return is_backward(event); }))
+    if (std::ranges::count(runs_, StepPhase::kBackward, &PhaseRun::phase) == 0)
       return;  // nothing's use is seen to end
     for (size_t i = 0; i < trace_.events.size(); ++i) {
+      enter_until(i);
       const AllocationEvent& event = trace_.events[i];
-      enter_annotated_step(event, i);
       if (event.action == AllocationAction::kAlloc) take_alloc(event, i);
       if (event.action == AllocationAction::kFreeRequested) take_free(event.address, i);
     }
+    enter_until(trace_.events.size());
   }
 
   std::vector<Held> held;
-  int64_t backwards = 0;
 
  private:
   struct Live {
@@ -80,29 +56,17 @@ class Steps {
     uint32_t step = 0;
   };
 
-  void enter_annotated_step(const AllocationEvent& event, size_t at) {
-    if (!event.time || next_step_ == optimizer_steps_.size()) return;
-    while (next_step_ < optimizer_steps_.size() && optimizer_steps_[next_step_] <= *event.time) {
-      ++next_step_;
-      enter(Phase::kOptimizer, at);
-    }
-  }
-
-  Phase phase_of_alloc(const AllocationEvent& event) const {
-    return event.stack ? phases_[*event.stack] : without_stack_;
-  }
-  bool is_backward(const AllocationEvent& event) const {
-    return event.action == AllocationAction::kAlloc && phase_of_alloc(event) == Phase::kBackward;
+  void enter_until(size_t event) {
+    for (; next_run_ < runs_.size() && runs_[next_run_].first <= event; ++next_run_)
+      enter(runs_[next_run_].phase, runs_[next_run_].first);
   }
 
   void take_alloc(const AllocationEvent& event, size_t at) {
-    const Phase phase = phase_of_alloc(event);
-    if (phase != Phase::kNone) enter(phase, at);
     live_[event.address] = {.event = at};
-    const Phase now = phase == Phase::kNone ? phase_ : phase;
     const Fresh fresh{.address = event.address, .event = at, .step = step_};
-    if (now == Phase::kForward) of_forward_.push_back(fresh);
-    if (phase == Phase::kBackward) gradients_.push_back(fresh);
+    if (phase_ == StepPhase::kForward) of_forward_.push_back(fresh);
+    const BlockRole role = event.stack ? roles_[*event.stack] : without_stack_;
+    if (phase_ == StepPhase::kBackward && role == BlockRole::kBackward) gradients_.push_back(fresh);
   }
 
   void take_free(uint64_t address, size_t at) {
@@ -110,24 +74,22 @@ class Steps {
     if (live == nullptr) return;
     if (live->held != kNever) {
       held[live->held].freed = at;
-      held[live->held].is_used = phase_ == Phase::kBackward;
+      held[live->held].is_used = phase_ == StepPhase::kBackward;
       held[live->held].forwards = forwards_ - held[live->held].forwards;
     }
     live_.erase(address);
   }
 
-  void enter(Phase next, size_t at) {
-    if (next == phase_) return;
-    if (phase_ == Phase::kBackward) {
-      ++backwards;
+  void enter(StepPhase next, size_t at) {
+    if (phase_ == StepPhase::kBackward) {
       has_backward_ended_ = true;
       hold(of_forward_, HeldKind::kOfForward, at);
     }
-    if (phase_ == Phase::kOptimizer) {
+    if (phase_ == StepPhase::kOptimizer) {
       std::ranges::copy(gradients_, std::back_inserter(used_gradients_));
       gradients_.clear();
     }
-    if (next == Phase::kForward) begin_forward(at);
+    if (next == StepPhase::kForward) begin_forward(at);
     phase_ = next;
   }
 
@@ -150,13 +112,13 @@ class Steps {
   }
 
   const AllocationTrace& trace_;
-  std::vector<Phase> phases_;  // by stack
-  Phase without_stack_ = Phase::kNone;
-  std::vector<Nanoseconds> optimizer_steps_;
-  size_t next_step_ = 0;
+  const std::vector<PhaseRun>& runs_;
+  size_t next_run_ = 0;
+  std::vector<BlockRole> roles_;  // by stack
+  BlockRole without_stack_;
   AddressMap<Live> live_;
   std::vector<Fresh> of_forward_, gradients_, used_gradients_;
-  Phase phase_ = Phase::kNone;
+  StepPhase phase_ = StepPhase::kNone;
   bool has_backward_ended_ = false;  // since the last forward began
   uint32_t step_ = 0, forwards_ = 0;
 };
@@ -206,14 +168,19 @@ class Line {
   std::vector<std::pair<size_t, Bytes>> changes_;
 };
 
+int64_t backwards_that_ended(const StepPhases& phases) {
+  const int64_t seen = phases.backwards.value_or(0);
+  return seen - (!phases.runs.empty() && phases.runs.back().phase == StepPhase::kBackward ? 1 : 0);
+}
+
 }  // namespace
 
-HeldBlocks find_held_blocks(const AllocationTrace& trace, std::span<const Bytes> block_bytes,
+HeldBlocks find_held_blocks(const AllocationTrace& trace, const StepPhases& phases,
+                            std::span<const StackMeaning> meanings, std::span<const Bytes> block_bytes,
                             std::optional<size_t> peak) {
-  const std::vector<StackMeaning> meanings = meanings_of(trace.stacks);
-  Steps steps(trace, meanings);
+  Steps steps(trace, phases, meanings);
   steps.run();
-  HeldBlocks answer{.backwards = steps.backwards};
+  HeldBlocks answer{.backwards = backwards_that_ended(phases)};
   struct Key {
     std::optional<FrameId> frame, call_frame;
     HeldKind kind;
@@ -231,7 +198,7 @@ HeldBlocks find_held_blocks(const AllocationTrace& trace, std::span<const Bytes>
   }
   for (auto& [key, found] : lines) {
     auto& [line, at_peak] = found;
-    const bool is_made_once = steps.backwards > 1 && line.is_made_once();
+    const bool is_made_once = answer.backwards > 1 && line.is_made_once();
     if (is_made_once && key.kind == HeldKind::kOfForward) continue;
     HeldLine summary = line.summary(key.kind);
     if (is_made_once) summary.until = HeldUntil::kKept;

@@ -1,5 +1,5 @@
 // Blocks that outlive their last possible use. A trace shows no uses, only when blocks came and went, so this
-// is inferred, from the steps that the stacks show:
+// is inferred, from the steps that the trace shows:
 //
 //   forward     backward        optimizer    forward     backward
 //   |-- made --|-- last use --|-- held ----- ---------|-- freed
@@ -10,11 +10,10 @@
 // (pipelines, optimizers that step inside the backward). What one forward of several made and nobody freed is
 // a cache, and left out.
 //
-// Forward, backward and optimizer are told by stacks (replay/stack_roles.h), an optimizer that allocates
-// nothing by its annotation "Optimizer.step#...". Where no stack shows a forward, what isn't known counts as
-// one. Does not model: a second backward through the same graph, tensors that the program itself still reads.
+// What is forward, backward and optimizer is replay/step_phases.h's. Does not model: a second backward through
+// the same graph, tensors that the program itself still reads.
 //
-//   const HeldBlocks held = find_held_blocks(trace, block_bytes, peak_event);
+//   const HeldBlocks held = find_held_blocks(trace, phases, meanings, block_bytes, peak_event);
 #pragma once
 
 #include <cstdint>
@@ -22,6 +21,8 @@
 #include <span>
 #include <vector>
 
+#include "replay/stack_roles.h"
+#include "replay/step_phases.h"
 #include "trace/allocation_trace.h"
 
 namespace plimsoll {
@@ -56,7 +57,8 @@ struct HeldBlocks {
 };
 
 // `block_bytes` by event of an alloc; `peak` is the event after which allocated memory peaked.
-HeldBlocks find_held_blocks(const AllocationTrace& trace, std::span<const Bytes> block_bytes,
+HeldBlocks find_held_blocks(const AllocationTrace& trace, const StepPhases& phases,
+                            std::span<const StackMeaning> meanings, std::span<const Bytes> block_bytes,
                             std::optional<size_t> peak);
 
 }  // namespace plimsoll

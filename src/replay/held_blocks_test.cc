@@ -50,7 +50,8 @@ class Loop {
   }
 
   HeldBlocks held(std::optional<size_t> peak = std::nullopt) const {
-    return find_held_blocks(trace_, bytes_, peak);
+    const std::vector<StackMeaning> meanings = meanings_of(trace_.stacks);
+    return find_held_blocks(trace_, find_step_phases(trace_, meanings), meanings, bytes_, peak);
   }
   size_t last_event() const { return trace_.events.size() - 1; }
   std::string code_of(const std::optional<FrameId>& frame) const {

@@ -187,10 +187,14 @@ std::vector<StackMeaning> meanings_of(const StackTable& stacks) {
   return all;
 }
 
-BlockRole role_without_stack(const StackTable& stacks) {
+BlockRole role_without_stack(const AllocationTrace& trace) {
+  const StackTable& stacks = trace.stacks;
   for (FrameId f = 0; f < stacks.num_frames(); ++f)
     if (!is_python_file(stacks.frame(f).filename)) return BlockRole::kUnknown;
-  return stacks.num_frames() > 0 ? BlockRole::kBackward : BlockRole::kUnknown;
+  const bool has_stacks = std::ranges::any_of(trace.events, [&](const AllocationEvent& event) {
+    return event.action == AllocationAction::kAlloc && event.stack && !stacks.frames_of(*event.stack).empty();
+  });
+  return has_stacks ? BlockRole::kBackward : BlockRole::kUnknown;
 }
 
 }  // namespace plimsoll

@@ -57,9 +57,10 @@ struct StackMeaning {
 // Of every stack of the table.
 std::vector<StackMeaning> meanings_of(const StackTable& stacks);
 
-// Of an alloc without a stack. Where only Python's frames were recorded (stacks="python"), it is of a thread
-// without Python, as the backward's on a GPU is.
-BlockRole role_without_stack(const StackTable& stacks);
+// Of an alloc without a stack. Where the others' have Python's frames alone (stacks="python"), it is of a
+// thread without Python, as the backward's on a GPU is. Where no alloc has one (context="state" records those
+// of blocks only) it is of anything.
+BlockRole role_without_stack(const AllocationTrace& trace);
 
 // Of a Python library or an interpreter, not of the user's code.
 bool is_library_file(std::string_view filename);

@@ -63,8 +63,33 @@ std::string named_text(const char* title, const std::vector<NamedBlocks>& groups
 std::string annotations_text(const DeviceReplay& d, const ReplayPageOptions& options) {
   const size_t most = std::max<size_t>(4, options.most_lines / 3);
   const AnnotatedBlocks named = annotated_blocks(*d.trace, d.analysis.at_peak, d.analysis.allocated.event);
-  return named_text("allocated in (record_function)", named.annotations, most) +
+  const bool is_simulated = d.analysis.steps.told_by == PhasesToldBy::kSimulation;
+  return named_text(is_simulated ? "allocated in" : "allocated in (record_function)", named.annotations,
+                    most) +
          named_text("user metadata", named.metadata, most);
+}
+
+std::string steps_text(const StepPhases& phases) {
+  std::string counts;
+  const auto add = [&](const std::optional<int64_t>& count, std::string_view what) {
+    if (!count) return;
+    counts += fmt::format("{}{} {}{}", counts.empty() ? "" : ", ", with_thousands(*count), what,
+                          *count == 1 ? "" : "s");
+  };
+  add(phases.forwards, "forward");
+  add(phases.backwards, "backward");
+  add(phases.optimizer_steps, "optimizer step");
+  switch (phases.told_by) {
+    case PhasesToldBy::kNothing:
+      return "\nSteps in the trace: unknown, no stack of an allocation shows a forward or a backward\n";
+    case PhasesToldBy::kSimulation:
+      return fmt::format("\nSteps in the trace: {} (as the simulation names them)\n", counts);
+    case PhasesToldBy::kRecording:
+      break;
+  }
+  if (!phases.forwards) return fmt::format("\nSteps in the trace: {} (by annotations; no stacks)\n", counts);
+  return fmt::format(
+      "\nSteps in the trace: {} (by stacks; forwards with nothing between them look like one)\n", counts);
 }
 
 std::string_view name_of(HeldKind kind) {

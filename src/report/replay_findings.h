@@ -14,8 +14,10 @@ std::string_view name_of(HeldUntil until);
 // Of the blocks of the peak; empty when nothing is named.
 std::string annotations_text(const DeviceReplay& device, const ReplayPageOptions& options);
 
-// Empty when nothing of a size that matters was found.
 std::string_view name_of(GiveBackReason reason);
+
+// How many forwards, backwards and optimizer steps there were, and what tells.
+std::string steps_text(const StepPhases& phases);
 
 // Empty when nothing of a size that matters was found.
 std::string held_blocks_text(const DeviceReplay& device, const ReplayPageOptions& options);

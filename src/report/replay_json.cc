@@ -54,6 +54,18 @@ Json held_json(const DeviceReplay& d) {
   return {{"backwards", held.backwards}, {"peak_bytes", held.at_peak.value}, {"lines", std::move(lines)}};
 }
 
+Json count_json(const std::optional<int64_t>& count) { return count ? Json(*count) : Json(); }
+
+Json steps_json(const StepPhases& phases) {
+  Json told_by;
+  if (phases.told_by == PhasesToldBy::kRecording) told_by = phases.forwards ? "stacks" : "annotations";
+  if (phases.told_by == PhasesToldBy::kSimulation) told_by = "simulation";
+  return {{"told_by", told_by},
+          {"forwards", count_json(phases.forwards)},
+          {"backwards", count_json(phases.backwards)},
+          {"optimizer_steps", count_json(phases.optimizer_steps)}};
+}
+
 Json divergence_json(const Divergence& d) {
   return {{"event", d.event},
           {"recorded_address", d.recorded},
@@ -135,6 +147,7 @@ Json device_json(const DeviceReplay& d, const std::vector<TraceImperfection>& im
             {"holders", holders_json(d)},
             {"by_annotation", named_json(named.annotations)},
             {"by_metadata", named_json(named.metadata)}}},
+          {"steps", steps_json(a.steps)},
           {"held_past_use", held_json(d)},
           {"given_back", given_back_json(a.given_back)},
           {"replay", replay_part(a.replay)},

@@ -145,7 +145,8 @@ std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options
 }  // namespace
 
 std::string replay_page(const std::string& file, const DeviceReplay& d, const ReplayPageOptions& options) {
-  return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) + holders_text(d, options) +
+  return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) +
+         (d.analysis.events > 0 ? steps_text(d.analysis.steps) : "") + holders_text(d, options) +
          held_blocks_text(d, options) + fragmentation_text(d) + give_backs_text(d.analysis.given_back) +
          twin_text(d.analysis.replay) + what_if_text(d, options.device_text);
 }

@@ -1,5 +1,6 @@
 // The stack of a simulated block: its op in the op's module, "called" by the category of its storage. So
-// viewers show a snapshot's blocks by module and by what they are for, and Plimsoll reads its own back.
+// viewers show a snapshot's blocks by module and by what they are for, and Plimsoll reads its own back. The
+// trace's annotations are the program's phases by their names: "load", "fwd1", "bwd1.2", "step1".
 //
 //   stacks.add({simulated_frame("aten::mm.default", "layers.0.mlp"), category_frame("activation")});
 #pragma once
