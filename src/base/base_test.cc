@@ -22,6 +22,16 @@ TEST(Units, Text) {
   EXPECT_EQ(with_thousands(-123), "-123");
 }
 
+TEST(Units, BytesAreReadInTheSpellingsThatUsersType) {
+  for (const char* text : {"6GiB", "6 GiB", "6gib", "6G", "6g", "6Gi", "6144M", "6144 MiB", "6442450944B",
+                           "6442450944 bytes", "6291456k", "0.005859375T"})
+    EXPECT_EQ(parse_bytes(text), kGiB * 6) << text;
+  for (const char* text : {"6GB", "6 gb", "6000MB", "0.006TB"})
+    EXPECT_EQ(parse_bytes(text), Bytes{6'000'000'000}) << text;
+  for (const char* text : {"", "6", "G", "6 GiBs", "6GG", "6 Gbit", "nan G", "inf", "9999999P"})
+    EXPECT_FALSE(parse_bytes(text)) << text;
+}
+
 TEST(Error, NamesPlaceExpectationAndHint) {
   const Error error{.position = {.file = "config.json", .key = "hidden_size", .line = 3, .column = 7},
                     .message = "is negative",

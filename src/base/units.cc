@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <utility>
 
 namespace plimsoll {
 
@@ -27,26 +26,35 @@ std::string to_text(Bytes bytes) {
   return unit == 0 ? fmt::format("{} B", bytes.value) : fmt::format("{:.2f} {}", number, kNames[unit]);
 }
 
+namespace {
+
+struct ByteUnit {
+  std::string_view name;  // in small letters
+  double bytes;
+};
+// Of one letter: powers of two, as memory is sized (Slurm's --mem, Docker's --memory).
+constexpr std::array<ByteUnit, 23> kByteUnits = {{
+    {"b", 1},       {"byte", 1},     {"bytes", 1},                                           //
+    {"kb", 1e3},    {"mb", 1e6},     {"gb", 1e9},     {"tb", 1e12},    {"pb", 1e15},         //
+    {"k", 0x1p10},  {"m", 0x1p20},   {"g", 0x1p30},   {"t", 0x1p40},   {"p", 0x1p50},        //
+    {"ki", 0x1p10}, {"mi", 0x1p20},  {"gi", 0x1p30},  {"ti", 0x1p40},  {"pi", 0x1p50},       //
+    {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}, {"pib", 0x1p50},
+}};
+
+char in_small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
 std::optional<Bytes> parse_bytes(std::string_view text) {
-  static constexpr std::array<std::pair<std::string_view, double>, 11> kUnits = {{{"B", 1},
-                                                                                  {"KB", 1e3},
-                                                                                  {"MB", 1e6},
-                                                                                  {"GB", 1e9},
-                                                                                  {"TB", 1e12},
-                                                                                  {"KiB", 0x1p10},
-                                                                                  {"MiB", 0x1p20},
-                                                                                  {"GiB", 0x1p30},
-                                                                                  {"TiB", 0x1p40},
-                                                                                  {"bytes", 1},
-                                                                                  {"PiB", 0x1p50}}};
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
   text.remove_prefix(static_cast<size_t>(end - text.data()));
   while (text.starts_with(' ')) text.remove_prefix(1);
-  const auto unit = std::ranges::find(kUnits, text, [](const auto& u) { return u.first; });
-  if (unit == kUnits.end()) return std::nullopt;
-  const double bytes = std::round(number * unit->second);
+  const auto* const unit = std::ranges::find_if(
+      kByteUnits, [&](const ByteUnit& u) { return std::ranges::equal(u.name, text, {}, {}, in_small); });
+  if (unit == kByteUnits.end()) return std::nullopt;
+  const double bytes = std::round(number * unit->bytes);
   if (std::abs(bytes) >= static_cast<double>(kMaxQuantity)) return std::nullopt;
   return Bytes{static_cast<int64_t>(bytes)};
 }

@@ -77,8 +77,8 @@ constexpr Bytes round_up(Bytes a, Bytes multiple) { return Bytes{round_up(a.valu
 std::string to_gib_text(Bytes bytes);
 // "512 B", "1.50 KiB", "14.96 GiB": the largest unit that keeps the number at least 1.
 std::string to_text(Bytes bytes);
-// "40GiB", "40 GB", "1.5 MiB", "512 B": a number and its unit; nothing when it is none or beyond
-// kMaxQuantity.
+// "40GiB", "40 GB", "40g", "1.5 MiB", "512 B": a number and its unit, in capital letters or small; nothing
+// when it is none or beyond kMaxQuantity. G, Gi and GiB are 2^30 bytes, GB is 10^9.
 std::optional<Bytes> parse_bytes(std::string_view text);
 // 8030261248 -> "8,030,261,248".
 std::string with_thousands(int64_t number);

@@ -14,7 +14,7 @@ Result<Bytes> size_of(const char* option, const std::string& text, int64_t least
   if (size && size->value >= least) return *size;
   return fail({.position = {.file = option},
                .message = fmt::format("\"{}\" is no size of memory", text),
-               .expected = "a number with a unit, such as 40GiB or 42949672960B"});
+               .expected = "a number with a unit: 40GiB or 40G (2^30 bytes each), 40GB (10^9), 42949672960B"});
 }
 
 // Of a device that isn't known: better too much than too little.
@@ -31,8 +31,8 @@ std::vector<Argument> DeviceOptions::arguments() {
   return {
       {.name = "--capacity",
        .value = "SIZE",
-       .help = "of a device, such as 40GiB, of which the context takes its part: would it have run out, and "
-               "where",
+       .help = "of a device, such as 40GiB or 40G (2^30 bytes each; 40GB: 10^9), of which the context takes "
+               "its part: would it have run out, and where",
        .target = &capacity},
       {.name = "--gpu",
        .value = "NAME",

@@ -35,6 +35,7 @@ TEST(DeviceOptions, AGpuHasItsOwn) {
 }
 
 TEST(DeviceOptions, AContextIsTakenAsGiven) {
+  EXPECT_EQ(device_of({.capacity = "6G", .context = "512m"}).for_allocator(), kMiB * (6 * 1024 - 512));
   EXPECT_EQ(device_of({.capacity = "40GiB", .context = "0B"}).for_allocator(), kGiB * 40);
   EXPECT_EQ(device_of({.capacity = "40GiB", .context = "3GiB"}).for_allocator(), kGiB * 37);
 }

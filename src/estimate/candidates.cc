@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "strategy/field.h"
 #include "strategy/names.h"
 #include "strategy/resolve.h"
 
@@ -136,9 +135,7 @@ class Checklist {
     if (!job_.ddp.gradient_as_bucket_view)
       add({"ddp.gradient_as_bucket_view=true"}, "nothing", Price::kNothing,
           of({Category::kGradient, Category::kCommunicationBucket}) / 2);
-    std::vector<std::string> settings = ddp_resets();
-    append(settings, to_fsdp2());
-    add(std::move(settings), "gathering the parameters of each block", Price::kSlower, states());
+    add(to_fsdp2(), "gathering the parameters of each block", Price::kSlower, states());
   }
 
   void within_fsdp2() {
@@ -169,16 +166,6 @@ class Checklist {
     std::vector<std::string> settings{"fsdp2.cpu_offload=false"};
     if (!job_.fsdp2.pin_memory) settings.emplace_back("fsdp2.pin_memory=default");
     return settings;
-  }
-
-  // DDP's own settings mean nothing to another engine.
-  std::vector<std::string> ddp_resets() const {
-    const Job fresh, ours{.ddp = job_.ddp};
-    std::vector<std::string> resets;
-    for (const Field& field : job_fields())
-      if (field.section() == "ddp" && field.get(ours) != field.get(fresh))
-        resets.push_back(fmt::format("{}=default", field.text.path));
-    return resets;
   }
 
   void attention() {

@@ -23,12 +23,15 @@ struct Prepared {
   Machine machine;
 };
 
+GpuFacts facts_of(const EstimateRequest& request) {
+  return {.name = request.gpu.name,
+          .gpus_per_node = request.node.gpus,
+          .compute_capability = compute_capability_of(request.gpu.architecture)};
+}
+
 Result<Prepared> prepare(const EstimateRequest& request) {
   const Gpu& gpu = request.gpu;
-  PLIMSOLL_TRY(job, resolve(request.job, request.architecture,
-                            {.name = gpu.name,
-                             .gpus_per_node = request.node.gpus,
-                             .compute_capability = compute_capability_of(gpu.architecture)}));
+  PLIMSOLL_TRY(job, resolve(request.job, request.architecture, facts_of(request)));
   PLIMSOLL_TRY(settings, parse_allocator_settings(job.allocator.configuration, "allocator.configuration"));
   PLIMSOLL_CHECK(check_framework_supports(request.architecture, job));
   Prepared prepared{.job = std::move(job), .settings = std::move(settings)};
@@ -230,6 +233,10 @@ Result<QuickAnswer> quick_estimate(const EstimateRequest& request) {
 Result<void> check_estimable(const EstimateRequest& request) {
   PLIMSOLL_CHECK(prepare(request));
   return {};
+}
+
+std::vector<std::string> resets_of_unused(const EstimateRequest& request) {
+  return resets_of_unused(request.job, request.architecture, facts_of(request));
 }
 
 }  // namespace plimsoll

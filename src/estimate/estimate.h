@@ -126,5 +126,7 @@ Result<QuickAnswer> quick_estimate(const EstimateRequest& request);
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request, const Program& program);
 // Whether the job can be estimated at all, without building anything.
 Result<void> check_estimable(const EstimateRequest& request);
+// The settings that take back values which mean nothing in the job, and for which it is refused.
+std::vector<std::string> resets_of_unused(const EstimateRequest& request);
 
 }  // namespace plimsoll

@@ -49,6 +49,16 @@ class ChangedJobs {
   ChangedJobs(const EstimateRequest& request, const EstimateRun& run, unsigned threads)
       : request_(request), run_(run), threads_(threads) {}
 
+  // What only the change makes meaningless goes with it: fsdp2.pin_memory with fsdp2.cpu_offload.
+  void add_resets(Candidate& candidate) const {
+    const Result<Job> job = changed_job(candidate);
+    if (!job) return;
+    for (std::string& reset : resets_of_unused(request_for(*job))) {
+      const auto is_own = [&](const std::string& setting) { return field_of(setting) == field_of(reset); };
+      if (std::ranges::none_of(candidate.settings, is_own)) candidate.settings.push_back(std::move(reset));
+    }
+  }
+
   Result<void> check(const Candidate& candidate) const {
     PLIMSOLL_TRY(job, changed_job(candidate));
     return check_estimable(request_for(job));
@@ -109,6 +119,7 @@ class Finder {
     const Estimate& e = run.estimate;
     fits_ = std::max(e.verdict.gpu, e.verdict.host) == Fit::kFits;
     candidates_ = candidates_for(e, facts_of(run.program, request.architecture, e.job));
+    for (Candidate& candidate : candidates_) jobs_.add_resets(candidate);
   }
 
   Improvements find() {

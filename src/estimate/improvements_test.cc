@@ -5,6 +5,7 @@
 #include <set>
 
 #include "frameworks/pytorch/small_model.h"
+#include "strategy/field.h"
 #include "strategy/job_file.h"
 
 namespace plimsoll {
@@ -117,6 +118,33 @@ TEST(Improvements, WhatSavesNothingWorthALineIsListedApart) {
   EXPECT_FALSE(found.changes.empty());
   EXPECT_FALSE(found.without_effect.empty());
   for (const Change& change : found.changes) EXPECT_GE(change.saved, kLeastSaving) << change.to_text();
+}
+
+// A setting that only the change makes meaningless is taken back with it, rather than named as what stands in
+// the way.
+TEST(Improvements, TakeBackWhatTheyMakeMeaningless) {
+  struct Dependent {
+    std::vector<std::string> settings;
+    std::string change, reset;
+  };
+  const std::vector<Dependent> all = {
+      {{"hardware.gpus=2", "parallel.engine=fsdp2", "fsdp2.cpu_offload=true", "fsdp2.pin_memory=false"},
+       "fsdp2.cpu_offload=false",
+       "fsdp2.pin_memory=default"},
+      {{"recompute.mode=selective", "recompute.kept_ops=mm"}, "recompute.mode=full", reset_setting(*find_field("recompute.kept_ops"))},
+      {{"hardware.gpus=2", "parallel.engine=ddp", "ddp.bucket_cap_mb=10"},
+       "parallel.engine=fsdp2",
+       "ddp.bucket_cap_mb=default"}};
+  for (const Dependent& d : all) {
+    const Case c{.node = {.gpus = 8, .host_memory = kGiB * 2}, .gpu = gpu_with(4), .settings = d.settings};
+    const Improvements found = c.improvements();
+    const auto is_changed = [&](const Change& change) {
+      return std::ranges::count(change.settings, d.change) > 0 && std::ranges::count(change.settings, d.reset) > 0;
+    };
+    EXPECT_TRUE(std::ranges::any_of(found.changes, is_changed)) << d.change;
+    for (const std::string& refused : found.unsupported)
+      EXPECT_EQ(refused.find("has no effect"), std::string::npos) << refused;
+  }
 }
 
 }  // namespace

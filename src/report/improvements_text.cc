@@ -15,10 +15,13 @@ std::string_view words_of(Fit fit) {
   return fit == Fit::kFits ? "fits" : fit == Fit::kAtRisk ? "at risk" : "out of memory";
 }
 
-// "fits", "at risk, host out of memory".
+// "fits", "host out of memory", "host out of memory, GPU at risk": the worse first.
 std::string verdict_words(Fit gpu, Fit host) {
-  std::string text(words_of(gpu));
-  return host == Fit::kFits ? text : text + fmt::format(", host {}", words_of(host));
+  if (host == Fit::kFits) return std::string(words_of(gpu));
+  if (gpu == Fit::kFits) return fmt::format("host {}", words_of(host));
+  if (gpu == host) return fmt::format("GPU and host {}", words_of(gpu));
+  return host > gpu ? fmt::format("host {}, GPU {}", words_of(host), words_of(gpu))
+                    : fmt::format("GPU {}, host {}", words_of(gpu), words_of(host));
 }
 
 std::string gib(Bytes bytes) {

@@ -269,4 +269,13 @@ Error unknown_field(std::string_view path, SourcePosition position) {
           .hint = did_you_mean(path, all_paths())};
 }
 
+std::string reset_setting(const Field& field) {
+  std::string value(field.kind == FieldKind::kText ? "" : kDefaultWord);
+  if (field.kind == FieldKind::kTextList) {
+    const std::optional<FieldValue> list = field.get(Job());
+    value = list ? to_plain_text(*list) : "";
+  }
+  return fmt::format("{}={}", field.text.path, value);
+}
+
 }  // namespace plimsoll

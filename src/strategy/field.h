@@ -71,6 +71,8 @@ Result<void> set_field(Job& job, const Field& field, FieldValue value, SourcePos
 Result<FieldValue> field_value_from_text(const Field& field, std::string_view text, SourcePosition position);
 
 std::string to_plain_text(const FieldValue& value);  // "4096", "true", "mm, addmm"
+// The setting that takes a value back: "batch.sequence=default"; of a list the values that it has by default.
+std::string reset_setting(const Field& field);
 
 // The error for a key that is not in the table, with the nearest ones.
 Error unknown_field(std::string_view path, SourcePosition position);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "strategy/field.h"
 #include "strategy/limits.h"
 
 namespace plimsoll {
@@ -179,6 +180,13 @@ TEST(Setting, DefaultResets) {
   const Job job = with({"batch.sequence=8192", "batch.sequence=default", "ddp.bucket_cap_mb=1",
                         "ddp.bucket_cap_mb=default", "loop.trainable=x", "loop.trainable="});
   EXPECT_EQ(job, Job{});
+}
+
+TEST(Setting, EveryFieldHasOneThatTakesItBack) {
+  for (const Field& field : job_fields())
+    EXPECT_EQ(field.get(with({reset_setting(field)})), field.get(Job{})) << field.text.path;
+  const Job job = with({"recompute.kept_ops=mm", reset_setting(*find_field("recompute.kept_ops"))});
+  EXPECT_EQ(job.recompute, Recompute{});
 }
 
 TEST(Setting, RecomputeModeLeavesTheKeptOps) {

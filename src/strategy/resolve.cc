@@ -32,16 +32,29 @@ bool is_given(const Field& field, const Job& job, const Job& fresh) {
   return job.given.contains(std::string(field.text.path)) || field.get(job) != field.get(fresh);
 }
 
-void check_usage(const Case& c, Errors& errors) {
+struct UnusedField {
+  const Field* field;
+  std::string needs;
+};
+
+// Whose value is another than the default and can't tell.
+std::vector<UnusedField> all_unused(const Case& c) {
   const Job fresh;
+  std::vector<UnusedField> all;
   for (const Field& field : job_fields()) {
     if (field.get(c.job) == field.get(fresh)) continue;
-    const auto unused = why_unused(field.text.path, c.resolved, c.architecture);
-    if (!unused || unused->is_harmless) continue;
-    add(errors, {.field = std::string(field.text.path),
-                 .message = fmt::format("{} has no effect in this job", to_plain_text(*field.get(c.job))),
-                 .expected = unused->needs});
+    auto unused = why_unused(field.text.path, c.resolved, c.architecture);
+    if (unused && !unused->is_harmless) all.push_back({.field = &field, .needs = std::move(unused->needs)});
   }
+  return all;
+}
+
+void check_usage(const Case& c, Errors& errors) {
+  for (UnusedField& unused : all_unused(c))
+    add(errors,
+        {.field = std::string(unused.field->text.path),
+         .message = fmt::format("{} has no effect in this job", to_plain_text(*unused.field->get(c.job))),
+         .expected = std::move(unused.needs)});
 }
 
 // --- assumed ---
@@ -201,6 +214,16 @@ std::vector<Error> contradictions(const Job& job, const ResolvedJob& resolved,
   check_native(c, errors);
   check_usage(c, errors);
   return errors;
+}
+
+std::vector<std::string> resets_of_unused(const Job& job, const Architecture& architecture,
+                                       const GpuFacts& gpu) {
+  const ResolvedJob resolved = with_defaults(job, architecture, gpu);
+  std::vector<std::string> settings;
+  for (const UnusedField& unused :
+       all_unused({.job = job, .resolved = resolved, .architecture = architecture, .gpu = gpu}))
+    settings.push_back(reset_setting(*unused.field));
+  return settings;
 }
 
 Result<ResolvedJob> resolve(const Job& job, const Architecture& architecture, const GpuFacts& gpu) {

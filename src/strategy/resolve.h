@@ -36,6 +36,11 @@ ResolvedJob with_defaults(const Job& job, const Architecture& architecture, cons
 std::vector<Error> contradictions(const Job& job, const ResolvedJob& resolved,
                                   const Architecture& architecture, const GpuFacts& gpu);
 
+// The settings that take back values which mean nothing in the job as it is, and for which resolve() refuses
+// it: "fsdp2.pin_memory=default" without CPU offload.
+std::vector<std::string> resets_of_unused(const Job& job, const Architecture& architecture,
+                                          const GpuFacts& gpu);
+
 // The attention implementation that Transformers takes for a family when none is asked for, and whether a
 // family has one. Source: _supports_sdpa, _supports_flash_attn of its modelling files, 5.24.
 AttentionImplementation default_attention(std::string_view family);
