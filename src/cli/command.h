@@ -10,6 +10,7 @@
 //   };
 #pragma once
 
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ struct Argument {
 };
 
 // A page for a person is made printable, since it quotes files and arguments; JSON goes out as it is.
-void print_answer(const std::string& text, bool is_json);
+void print_answer(const std::string& text, bool is_json, std::FILE* stream = stdout);
 
 class Command {
  public:

@@ -151,8 +151,8 @@ void print_error(const Error& error) {
 
 int exit_code_of(const Error& error) { return error.is_internal ? kOurFault : kWrongInput; }
 
-void print_answer(const std::string& text, bool is_json) {
-  std::fputs(is_json ? text.c_str() : printable(text).c_str(), stdout);
+void print_answer(const std::string& text, bool is_json, std::FILE* stream) {
+  std::fputs(is_json ? text.c_str() : printable(text).c_str(), stream);
 }
 
 int run_command_line(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>> commands) {

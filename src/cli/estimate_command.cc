@@ -41,7 +41,7 @@ class EstimateCommand final : public Command {
 
   Result<int> run() override {
     PLIMSOLL_TRY(threshold, fail_threshold());
-    PLIMSOLL_CHECK(check_outputs({{.name = "--events", .path = events_}}, job_.inputs()));
+    PLIMSOLL_CHECK(check_outputs(outputs(), job_.inputs()));
     PLIMSOLL_TRY(loaded, load_job(job_));
     const EstimateRequest request{.architecture = loaded.architecture,
                                   .job = loaded.job,
@@ -53,11 +53,13 @@ class EstimateCommand final : public Command {
         find_improvements(request, run, {.tries_all = tries_all_, .threads = thread_count()});
     const std::string text =
         as_json_ ? estimate_json(run.estimate, improvements) : estimate_page(run.estimate, improvements);
-    print_answer(text, as_json_);
+    print_answer(text, as_json_, stream_beside(outputs()));
     return threshold && run.estimate.verdict.worst() >= *threshold ? kVerdictFailed : kAnswered;
   }
 
  private:
+  std::vector<OutputOption> outputs() const { return {{.name = "--events", .path = events_}}; }
+
   static unsigned thread_count() { return std::max(1U, std::thread::hardware_concurrency()); }
 
   Result<std::optional<Fit>> fail_threshold() const {

@@ -49,8 +49,7 @@ class ExplainCommand final : public Command {
   }
 
   Result<int> run() override {
-    PLIMSOLL_CHECK(check_outputs(
-        {{.name = "--trace", .path = trace_}, {.name = "--snapshot", .path = snapshot_}}, job_.inputs()));
+    PLIMSOLL_CHECK(check_outputs(outputs(), job_.inputs()));
     PLIMSOLL_TRY(loaded, load_job(job_));
     PLIMSOLL_TRY(run, run_estimate({.architecture = loaded.architecture,
                                     .job = loaded.job,
@@ -62,11 +61,15 @@ class ExplainCommand final : public Command {
         as_json_
             ? explain_json(run, phase)
             : explain_page(run, phase, {.most_lines = shows_all_ ? SIZE_MAX : ExplainOptions().most_lines});
-    print_answer(text, as_json_);
+    print_answer(text, as_json_, stream_beside(outputs()));
     return kAnswered;
   }
 
  private:
+  std::vector<OutputOption> outputs() const {
+    return {{.name = "--trace", .path = trace_}, {.name = "--snapshot", .path = snapshot_}};
+  }
+
   Result<PhaseEstimate> chosen_phase(const EstimateRun& run) const {
     const Estimate& e = run.estimate;
     if (!phase_) return e.peak_phase();

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -186,6 +187,7 @@ Result<void> write_output_file(const std::string& path, const std::function<void
 Result<void> check_outputs(const std::vector<OutputOption>& outputs, const std::vector<std::string>& inputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].path) continue;
+    const std::string path = path_of_output(*outputs[i].path);
     const auto refuse = [&](const std::string& what) {
       return fail({.position = {.file = std::string(outputs[i].name)},
                    .message = fmt::format("{} is the file that {}", *outputs[i].path, what),
@@ -193,13 +195,17 @@ Result<void> check_outputs(const std::vector<OutputOption>& outputs, const std::
     };
     PLIMSOLL_CHECK(check_is_not_replaced(outputs[i]));
     for (const std::string& input : inputs)
-      if (is_regular_and_same(*outputs[i].path, input == "-" ? "/dev/stdin" : input))
-        return refuse("is read");
+      if (is_regular_and_same(path, input == "-" ? "/dev/stdin" : input)) return refuse("is read");
     for (size_t j = 0; j < i; ++j)
-      if (outputs[j].path && is_same_file(*outputs[i].path, *outputs[j].path))
+      if (outputs[j].path && is_same_file(path, path_of_output(*outputs[j].path)))
         return refuse(fmt::format("{} writes", outputs[j].name));
   }
   return {};
+}
+
+std::FILE* stream_beside(const std::vector<OutputOption>& outputs) {
+  const auto is_standard = [](const OutputOption& output) { return output.path && *output.path == "-"; };
+  return std::ranges::any_of(outputs, is_standard) ? stderr : stdout;
 }
 
 }  // namespace plimsoll

@@ -127,6 +127,29 @@ TEST_F(OutputFolder, WhatIsReadIsNotWritten) {
   }
 }
 
+TEST_F(OutputFolder, ADashIsStandardOutputForEachOption) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  testing::internal::CaptureStdout();
+  std::fputs("before ", stdout);
+  const auto done = write("-", "text");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "before text");
+  EXPECT_TRUE(done) << done.error().to_text();
+  EXPECT_TRUE(files().empty());
+  std::ofstream("-") << "a file of that name";
+  const std::optional<std::string> dash = "-", named = "./-", none, standard = "/dev/stdout";
+  const auto check = [](const std::optional<std::string>& trace, const std::optional<std::string>& out) {
+    return check_outputs({{.name = "--trace", .path = trace}, {.name = "--out", .path = out}}, {"./-"});
+  };
+  EXPECT_TRUE(check(dash, none));
+  EXPECT_FALSE(check(dash, dash));
+  EXPECT_FALSE(check(standard, dash));
+  EXPECT_FALSE(check(named, none));  // the file is read
+  EXPECT_EQ(stream_beside({{.name = "--trace", .path = none}, {.name = "--out", .path = dash}}), stderr);
+  EXPECT_EQ(stream_beside({{.name = "--trace", .path = none}, {.name = "--out", .path = standard}}), stdout);
+  fs::current_path(before);
+}
+
 TEST_F(OutputFolder, AnOpenFileIsWrittenWhereItStands) {
   const int descriptor = open(in_folder("page").c_str(), O_WRONLY | O_CREAT, 0600);
   ASSERT_EQ(::write(descriptor, "before ", 7), 7);

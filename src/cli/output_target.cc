@@ -53,10 +53,12 @@ Error unwritable(const std::string& path, int why) {
           .expected = "a file to write to"};
 }
 
+std::string path_of_output(const std::string& name) { return name == "-" ? "/dev/stdout" : name; }
+
 Result<OutputTarget> find_output_target(const std::string& path) {
   constexpr int kMostLinks = 40;  // Linux's own bound
   std::error_code problem;
-  fs::path target = path;
+  fs::path target = path_of_output(path);
   for (int i = 0; i <= kMostLinks; ++i) {
     if (auto found = open_elsewhere(target)) return *found;
     if (!fs::is_symlink(target, problem)) {

@@ -26,6 +26,9 @@ struct OutputTarget {
   std::optional<int> descriptor;  // of kDescriptor
 };
 
+// As options name it: "-" is /dev/stdout, as it is standard input where a file is read.
+std::string path_of_output(const std::string& name);
+
 // Errors: links without end.
 Result<OutputTarget> find_output_target(const std::string& path);
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "allocator/allocator_settings.h"
-#include "base/printable.h"
 #include "cli/device_options.h"
 #include "cli/output_file.h"
 #include "importers/kineto_trace/kineto_trace.h"
@@ -64,8 +63,7 @@ class ReplayCommand final : public Command {
 
   Result<int> run() override {
     if (!file_) return fail({.message = "no file is named", .expected = "plimsoll replay snapshot.pickle"});
-    PLIMSOLL_CHECK(
-        check_outputs({{.name = "--trace", .path = trace_}, {.name = "--out", .path = out_}}, {*file_}));
+    PLIMSOLL_CHECK(check_outputs(outputs(), {*file_}));
     PLIMSOLL_TRY(device, device_.device());
     PLIMSOLL_TRY(options, analysis_options(device));
     PLIMSOLL_TRY(recording, open_recording(*file_));
@@ -73,11 +71,15 @@ class ReplayCommand final : public Command {
       return explain_snapshot(recording, options, device ? device->text : "");
     PLIMSOLL_TRY(notes, notes_of_options(recording));
     PLIMSOLL_TRY(text, explained(recording, notes));
-    std::fputs(as_json_ ? text.c_str() : printable(text).c_str(), stdout);
+    print_answer(text, as_json_);
     return kAnswered;
   }
 
  private:
+  std::vector<OutputOption> outputs() const {
+    return {{.name = "--trace", .path = trace_}, {.name = "--out", .path = out_}};
+  }
+
   Result<int> explain_snapshot(const Recording& recording, const AnalysisOptions& options,
                                const std::string& device_text) {
     PLIMSOLL_TRY(snapshot,
@@ -199,7 +201,7 @@ class ReplayCommand final : public Command {
       if (!imperfections.empty()) text += "\nNotes\n";
       for (const TraceImperfection& i : imperfections) text += fmt::format("  {} {}\n", i.count, i.what);
     }
-    print_answer(text, as_json_);
+    print_answer(text, as_json_, stream_beside(outputs()));
   }
 
   static void show_progress(uint64_t bytes) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/data_dir.h"
 #include "cli/command.h"
@@ -67,6 +68,12 @@ Result<void> set_ranks(Job& job, int64_t ranks) {
 }
 
 Result<void> check_outputs(const TrainRequest& request, const ResolvedJob& job) {
+  for (const auto& [option, path] : {std::pair("--dump-gradients", &request.gradients),
+                                     std::pair("--dump-batches", &request.batches)})
+    if (*path == "-")
+      return fail({.position = {.file = option},
+                   .message = "standard output is the ranks' own",
+                   .expected = "a file to write to"});
   if (job.mesh.world == 1) return {};
   if (request.batches)
     return fail({.position = {.file = "--dump-batches"},
