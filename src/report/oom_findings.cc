@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "report/oom_advice.h"
+#include "report/oom_need.h"
+#include "report/oom_request.h"
 
 namespace plimsoll {
 namespace {
@@ -22,7 +24,8 @@ struct Finding {
 
 class Findings {
  public:
-  explicit Findings(const OutOfMemoryMessage& message) : m_(message), account_(account_of(message)) {}
+  explicit Findings(const OutOfMemoryMessage& message)
+      : m_(message), account_(account_of(message)), need_(need_of(message, counted())) {}
 
   std::vector<std::string> all() {
     say_impossible();
@@ -36,6 +39,7 @@ class Findings {
       say_tensors();
     }
     say_process();
+    say_missing();
     return sorted();
   }
 
@@ -58,8 +62,8 @@ class Findings {
   Bytes cached() const { return m_.reserved_unallocated.value_or(Bytes{}); }
   // What the limit counts: reserved memory, of MPS all of the process.
   Bytes counted() const {
-    return m_.wording == OomWording::kMps ? m_.in_use.value_or(Bytes{})
-                                          : m_.allocated.value_or(Bytes{}) + cached();
+    const Bytes of_pytorch = m_.allocated.value_or(Bytes{}) + cached();
+    return m_.wording == OomWording::kMps ? m_.in_use.value_or(of_pytorch) : of_pytorch;
   }
   bool has_limit() const { return m_.allowed && (m_.allocated || m_.in_use); }
   Bytes left_by_limit() const { return std::max(*m_.allowed - counted(), Bytes{}); }
@@ -67,19 +71,20 @@ class Findings {
     return account_.tolerance + rounding_of(m_.tried) + (m_.allowed ? rounding_of(*m_.allowed) : Bytes{});
   }
   bool is_limit_reached() const { return has_limit() && left_by_limit() < m_.tried + tolerance(); }
-  bool knows_room() const { return m_.free || has_limit(); }
-  Bytes room() const {
-    if (!m_.free) return left_by_limit();
-    return has_limit() ? std::min(*m_.free, left_by_limit()) : *m_.free;
-  }
+  bool is_room_known() const { return need_ && need_->least_room == need_->most_room; }
   bool is_enough_free() const { return m_.free && *m_.free >= m_.tried && !is_limit_reached(); }
 
   void say_impossible() {
     if (m_.capacity && m_.tried > *m_.capacity)
       say(kFirst,
           fmt::format(
-              "The request alone, {}, is larger than the device, {}: no cache or setting makes it fit.",
+              "The request alone, {}, is larger than the device, {}: no memory that is given back and no "
+              "setting makes it fit. The shapes in the call of the traceback say why it is so large; smaller "
+              "batches, shorter sequences or pieces make it smaller.",
               to_text(m_.tried), to_text(*m_.capacity)));
+    else if (m_.allowed && m_.tried > *m_.allowed)
+      say(kFirst, fmt::format("The request alone, {}, is larger than what the process may use, {}.",
+                              to_text(m_.tried), to_text(*m_.allowed)));
     if (m_.capacity && counted() > *m_.capacity + tolerance())
       say(kFirst,
           fmt::format("PyTorch holds {} on a device of {}: the driver keeps the rest in the host's memory "
@@ -152,49 +157,97 @@ class Findings {
   }
 
   void say_fragmentation() {
-    if (!m_.reserved_unallocated || !knows_room()) return;
+    if (!m_.reserved_unallocated || !need_ || need_->is_beyond_device) return;
+    const Bytes needed = smallest_tensor(m_), room = need_->most_room;
     const double share = share_of(cached());
-    const std::string asked = to_text(m_.tried), held = to_text(cached()) + percent_of_device(cached());
-    if (cached() + room() < m_.tried)
+    const std::string held = to_text(cached()) + percent_of_device(cached());
+    if (cached() + room < needed)
       say(std::min(share, kTensors / 2),
-          fmt::format(
-              "Fragmentation isn't the cause: {} was cached and unused and {} was to be had, together "
-              "less than {}.",
-              to_text(cached()), to_text(room()), asked));
-    else if (cached() >= m_.tried)
-      say(share, fmt::format("Fragmentation: {} lay cached in pieces that were each too small for {}. {}",
-                             held, asked, verdict_of(share)));
+          fmt::format("Fragmentation isn't the cause: {} was cached and unused and {}{} was to be had, "
+                      "together less than {}.",
+                      to_text(cached()), is_room_known() ? "" : "at most ", to_text(room), to_text(needed)));
+    else if (!is_room_known())
+      say(std::min(share, kTensors / 2),
+          fmt::format("Whether fragmentation decided can't be told: {} was cached, and what was free of the "
+                      "rest isn't said.",
+                      held));
+    else if (cached() >= needed)
+      say(share, fmt::format("Fragmentation: {} lay cached and could not serve the request, in pieces that "
+                             "were too small or of another stream or pool. {}",
+                             held, verdict()));
     else
-      say(share,
-          fmt::format("Fragmentation: {} cached and {} free together would have been enough for {}. {}", held,
-                      to_text(room()), asked, verdict_of(share)));
+      say(share, fmt::format("Fragmentation: {} cached and {} to be had together would have been enough. {}", held,
+                             to_text(room), verdict()));
   }
   // Expandable segments can't use holes that are smaller than a page of 20 MiB or in private pools: served is
-  // likely where much more was cached than asked for.
-  std::string verdict_of(double share) const {
-    if (share < kNotableShare)
-      return "It decided this request only: with so little cached the next ones fail all the same.";
-    std::string advice = fragmentation_advice(m_);
-    if (!has_expandable_segments(m_)) return advice;
-    const bool is_plenty = cached() + room() >= m_.tried * 2 && !m_.private_pools;
-    return fmt::format(
-        "{} {}", advice,
-        is_plenty ? "The request would most likely have been served." : "The request may have been served.");
+  // likely where much more was cached than asked for. What is left is for those that follow.
+  std::string verdict() const {
+    std::string text = fragmentation_advice(m_);
+    if (!text.empty()) text += ' ';
+    const Bytes all = cached() + need_->most_room;
+    const bool is_plenty = all >= m_.tried * 2 && !m_.private_pools;
+    if (has_expandable_segments(m_))
+      text += fmt::format("The request {} have been served then. ", is_plenty ? "would most likely" : "may");
+    const Bytes left = std::max(all - smallest_tensor(m_), Bytes{});
+    return text + fmt::format("At most {} would be left for the next ones.",
+                              to_text(left));
   }
 
   void say_tensors() {
-    if (!knows_room() || m_.tried <= room()) return;
-    const std::string less = fmt::format("at least {} less had to be held, and later ones may need more",
-                                         to_text(m_.tried - room()));
-    if (m_.wording == OomWording::kMps) return say(kTensors, fmt::format("At this moment {}.", less));
+    if (!need_ || m_.tried <= need_->least_room || need_->is_beyond_device) return;
+    if (m_.wording == OomWording::kMps)
+      return say(kTensors, fmt::format("For this request {} less had to be held; later ones may need more.",
+                                       to_text(need_->enough)));
+    if (need_->missing.value > 0) return say_not_ours();
     const std::string who = m_.allocated
                                 ? fmt::format("The job's own tensors hold {}{}. ", to_text(*m_.allocated),
                                               percent_of_device(*m_.allocated))
                                 : std::string();
     say(kTensors,
-        fmt::format("{}At this moment {}: `plimsoll estimate` of the job says what holds the memory and "
-                    "what would help.",
-                    who, less));
+        fmt::format("{}For this request {}. Later ones may need more: `plimsoll estimate` of the job says "
+                    "what holds the memory and what would help.",
+                    who, less_text()));
+  }
+  // Other processes and what lies beside the allocator hold the rest.
+  void say_not_ours() {
+    say(kTensors,
+        fmt::format("The job's own tensors hold {}{}. Without any of them the request would still miss {}: "
+                    "the rest of the device is held by others, or by this process beside PyTorch's "
+                    "allocator.",
+                    to_text(*m_.allocated), percent_of_device(*m_.allocated), to_text(need_->missing)));
+  }
+  std::string less_text() const {
+    const std::string enough = to_text(need_->enough), least = to_text(need_->least);
+    if (cached().value == 0 && is_room_known())
+      return fmt::format("{} less had to be held, in whole segments", enough);
+    if (need_->least.value == 0)
+      return fmt::format(
+          "up to {} less had to be held, in whole segments; none, if all of the cache{} could have been used",
+          enough, is_room_known() ? "" : " and of what PyTorch doesn't hold");
+    return fmt::format(
+        "at least {} less had to be held, if all of the cache{} could have been used, and up to {} otherwise, "
+        "in whole segments",
+        least, is_room_known() ? "" : " and of what PyTorch doesn't hold", enough);
+  }
+
+  // Sentences of PyTorch that the text lacks, and what can't be told without them.
+  void say_missing() {
+    if (m_.wording != OomWording::kFrom21) return;
+    std::vector<std::string_view> missing;
+    if (!m_.capacity) missing.emplace_back("the size of the device");
+    if (!m_.free) missing.emplace_back("what of it was free");
+    if (!m_.allocated) missing.emplace_back("what tensors held");
+    if (!m_.reserved_unallocated) missing.emplace_back("what was cached (\"reserved by PyTorch but unallocated\")");
+    if (missing.empty()) return;
+    const bool is_cut = missing.size() > 1 || m_.kind != "XPU";
+    say(kLast, fmt::format("The text doesn't say {}, so {}. {}", fmt::join(missing, ", "),
+                           m_.allocated ? "the figures above are bounds"
+                                        : "whether the job, other processes or fragmentation filled the device "
+                                          "can't be told",
+                           is_cut ? "Paste the whole message, to \"reserved by PyTorch but unallocated\", or "
+                                    "record a snapshot (docs/snapshots.md); `plimsoll estimate` says what the "
+                                    "job needs."
+                                  : "Older versions of PyTorch for XPU don't print it; xpu-smi shows it."));
   }
 
   void say_process() {
@@ -232,6 +285,7 @@ class Findings {
 
   const OutOfMemoryMessage& m_;
   OomAccount account_;
+  std::optional<OomNeed> need_;
   std::vector<Finding> found_;
 };
 

@@ -2,13 +2,12 @@
 // numbers; each sentence names those it stands on.
 //
 //                    room = free, or what the limit leaves where that is less
-//   request <= room                  neither memory nor fragmentation: said first, nothing else is blamed
-//   cache + room < request           fragmentation isn't the cause
-//   otherwise                        the cache would have served it; a cause only as far as it is large
+//   segment <= room                  neither memory nor fragmentation: said first, nothing else is blamed
+//   cache + room < tensor            fragmentation isn't the cause
+//   otherwise                        the cache might have served it; a cause only as far as it is large
 //
-// When this error is raised the allocator has given all whole cached segments back, so what is still cached
-// lies between live blocks (release_cached_blocks() of c10/cuda/CUDACachingAllocator.cpp); in private pools
-// it can't serve others at all.
+// How much less had to be held is report/oom_need.h's, the tensor's size report/oom_request.h's. What is
+// cached in private pools can't serve others at all.
 #pragma once
 
 #include <string>

@@ -10,6 +10,7 @@
 #include "base/text_table.h"
 #include "report/oom_account.h"
 #include "report/oom_findings.h"
+#include "report/oom_request.h"
 
 namespace plimsoll {
 namespace {
@@ -44,6 +45,8 @@ std::string title(const std::string& file, const AlikeMessages& messages) {
     text += fmt::format(" on GPU{} {}", messages.devices.size() > 1 ? "s" : "",
                         fmt::join(messages.devices, ", "));
   text += fmt::format(": {} was asked for", to_text(m.tried));
+  if (const std::string tensor = tensor_text(m); !tensor.empty())
+    text += fmt::format(", the segment for {}", tensor);
   if (m.times > 1) text += fmt::format(" ({} times the same message)", with_thousands(m.times));
   return text + "\n";
 }
@@ -57,8 +60,11 @@ std::string ids_of(const std::vector<OutOfMemoryMessage::Process>& processes) {
 std::string table_of(const OutOfMemoryMessage& m, const OomAccount& account) {
   const bool is_mps = m.wording == OomWording::kMps;
   TextTable table({"", ""}, {Align::kLeft, Align::kRight});
+  bool has_rows = false;
   const auto row = [&](std::string what, const std::optional<Bytes>& size) {
-    if (size) table.add({std::move(what), to_text(*size)});
+    if (!size) return;
+    table.add({std::move(what), to_text(*size)});
+    has_rows = true;
   };
   row(is_mps ? "of PyTorch's allocator, cached blocks too" : "allocated by tensors", m.allocated);
   row("  of it in private pools (CUDA graphs, MemPool)", m.private_pools);
@@ -72,10 +78,10 @@ std::string table_of(const OutOfMemoryMessage& m, const OomAccount& account) {
   if (account.unnamed && (!is_all_named || *account.unnamed > kMiB * 64))
     row(is_all_named ? "not named by the message" : "context, libraries, other processes", account.unnamed);
   row("free", m.free);
-  table.add_rule();
+  if (has_rows && (m.capacity || m.allowed)) table.add_rule();
   row("capacity of the device", m.capacity);
   row("allowed to this process", m.allowed);
-  return table.to_text(2);
+  return has_rows ? table.to_text(2) : std::string();
 }
 
 nlohmann::ordered_json json_of(const std::optional<Bytes>& size) {
@@ -95,12 +101,20 @@ nlohmann::ordered_json json_of(const std::vector<OutOfMemoryMessage::Process>& p
   return all;
 }
 
+nlohmann::ordered_json tensor_json(const OutOfMemoryMessage& m) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const TensorRange& range : tensor_ranges(m))
+    all.push_back({{"above_bytes", range.above.value}, {"up_to_bytes", range.up_to.value}});
+  return all;
+}
+
 nlohmann::ordered_json json_of(const OutOfMemoryMessage& m) {
   const OomAccount account = account_of(m);
   return {{"kind", m.kind},
           {"device", m.device ? nlohmann::ordered_json(*m.device) : nlohmann::ordered_json()},
           {"times", m.times},
           {"tried_bytes", m.tried.value},
+          {"tensor_ranges", tensor_json(m)},
           {"capacity_bytes", json_of(m.capacity)},
           {"free_bytes", json_of(m.free)},
           {"in_use_bytes", json_of(account.own_use)},
@@ -126,7 +140,8 @@ std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessa
   for (const AlikeMessages& same : alike(messages)) {
     const OutOfMemoryMessage& m = same.first;
     if (!text.empty()) text += "\n";
-    text += title(file, same) + table_of(m, account_of(m)) + "\nWhat the numbers say\n";
+    const std::string table = table_of(m, account_of(m));
+    text += title(file, same) + table + "\nWhat the numbers say\n";
     for (const std::string& finding : findings_of(m)) text += "  - " + finding + "\n";
   }
   text += "\nNotes\n  the message rounds: sizes in GiB may be 5 MiB more or less\n";
