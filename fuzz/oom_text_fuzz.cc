@@ -2,15 +2,16 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "importers/oom_text/memory_failures.h"
 #include "importers/oom_text/oom_text.h"
-#include "importers/oom_text/other_failures.h"
+#include "report/memory_failure_page.h"
 #include "report/oom_page.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace plimsoll;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const OtherFailure& failure : find_other_failures(text))
-    if (error_of(failure, "fuzz").to_text().empty()) std::abort();
+  const std::vector<MemoryFailure> failures = find_memory_failures(text);
+  if (!failures.empty() && memory_failure_page("fuzz", failures, {}).empty()) std::abort();
   const auto messages = read_oom_text(text, "fuzz");
   if (!messages) {
     if (messages.error().message.empty()) std::abort();
@@ -18,6 +19,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (messages->empty() || !sniff_oom_text(text)) std::abort();
   oom_page("fuzz", *messages, {});
-  oom_json("fuzz", *messages, {});
+  oom_json("fuzz", *messages, failures, {});
   return 0;
 }

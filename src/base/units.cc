@@ -34,10 +34,10 @@ struct ByteUnit {
 };
 // Of one letter: powers of two, as memory is sized (Slurm's --mem, Docker's --memory).
 constexpr std::array<ByteUnit, 23> kByteUnits = {{
-    {"b", 1},       {"byte", 1},     {"bytes", 1},                                           //
-    {"kb", 1e3},    {"mb", 1e6},     {"gb", 1e9},     {"tb", 1e12},    {"pb", 1e15},         //
-    {"k", 0x1p10},  {"m", 0x1p20},   {"g", 0x1p30},   {"t", 0x1p40},   {"p", 0x1p50},        //
-    {"ki", 0x1p10}, {"mi", 0x1p20},  {"gi", 0x1p30},  {"ti", 0x1p40},  {"pi", 0x1p50},       //
+    {"b", 1},        {"byte", 1},     {"bytes", 1},                                      //
+    {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},     {"tb", 1e12},    {"pb", 1e15},    //
+    {"k", 0x1p10},   {"m", 0x1p20},   {"g", 0x1p30},   {"t", 0x1p40},   {"p", 0x1p50},   //
+    {"ki", 0x1p10},  {"mi", 0x1p20},  {"gi", 0x1p30},  {"ti", 0x1p40},  {"pi", 0x1p50},  //
     {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}, {"pib", 0x1p50},
 }};
 

@@ -12,9 +12,10 @@ namespace {
 Result<Bytes> size_of(const char* option, const std::string& text, int64_t least) {
   const std::optional<Bytes> size = parse_bytes(text);
   if (size && size->value >= least) return *size;
-  return fail({.position = {.file = option},
-               .message = fmt::format("\"{}\" is no size of memory", text),
-               .expected = "a number with a unit: 40GiB or 40G (2^30 bytes each), 40GB (10^9), 42949672960B"});
+  return fail(
+      {.position = {.file = option},
+       .message = fmt::format("\"{}\" is no size of memory", text),
+       .expected = "a number with a unit: 40GiB or 40G (2^30 bytes each), 40GB (10^9), 42949672960B"});
 }
 
 // Of a device that isn't known: better too much than too little.

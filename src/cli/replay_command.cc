@@ -12,11 +12,12 @@
 #include "importers/kineto_trace/kineto_trace.h"
 #include "importers/memory_stats/memory_stats.h"
 #include "importers/memory_stats/memory_summary.h"
+#include "importers/oom_text/memory_failures.h"
 #include "importers/oom_text/oom_text.h"
-#include "importers/oom_text/other_failures.h"
 #include "importers/recording.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
 #include "replay/recorded_timeline.h"
+#include "report/memory_failure_page.h"
 #include "report/memory_stats_page.h"
 #include "report/oom_page.h"
 #include "report/profiled_memory_page.h"
@@ -143,17 +144,24 @@ class ReplayCommand final : public Command {
   // Of a log whatever stands in it.
   Result<std::string> explained_text(const std::string& name, const std::string& text,
                                      std::vector<std::string> notes) const {
-    PLIMSOLL_TRY(messages, read_oom_text(text, name));
-    for (const OtherFailure& failure : find_other_failures(text))
-      if (failure.kind != FailureKind::kCut)  // that one is explained
-        notes.push_back(
-            fmt::format("line {}: {}; {}", failure.line, text_of(failure), hint_of(failure.kind)));
-    if (!sniff_memory_summary(text))
-      return as_json_ ? oom_json(name, messages, notes) : oom_page(name, messages, notes);
+    std::vector<MemoryFailure> failures = find_memory_failures(text);
+    auto messages = sniff_oom_text(text) ? read_oom_text(text, name) : std::vector<OutOfMemoryMessage>();
+    if (!messages && failures.empty()) return tl::unexpected(messages.error());
+    if (!messages || messages->empty())
+      return as_json_ ? oom_json(name, {}, failures, notes) : memory_failure_page(name, failures, notes);
+    std::erase_if(failures, [](const MemoryFailure& failure) {
+      return failure.kind == MemoryFailureKind::kCut;  // that one is explained
+    });
+    if (as_json_) {
+      if (sniff_memory_summary(text))
+        notes.emplace_back("the text holds tables of torch.cuda.memory_summary() too, which the page shows");
+      return oom_json(name, *messages, failures, notes);
+    }
+    for (const MemoryFailure& failure : failures) notes.push_back(note_of(failure));
+    const std::string page = oom_page(name, *messages, notes);
+    if (!sniff_memory_summary(text)) return page;
     PLIMSOLL_TRY(devices, read_memory_summaries(text, name));
-    if (!as_json_) return oom_page(name, messages, notes) + "\n" + pages_of(name, devices);
-    notes.emplace_back("the text holds tables of torch.cuda.memory_summary() too, which the page shows");
-    return oom_json(name, messages, notes);
+    return page + "\n" + pages_of(name, devices);
   }
 
   static std::string pages_of(const std::string& name, const std::vector<RecordedMemoryStats>& devices) {

@@ -131,7 +131,9 @@ TEST(Improvements, TakeBackWhatTheyMakeMeaningless) {
       {{"hardware.gpus=2", "parallel.engine=fsdp2", "fsdp2.cpu_offload=true", "fsdp2.pin_memory=false"},
        "fsdp2.cpu_offload=false",
        "fsdp2.pin_memory=default"},
-      {{"recompute.mode=selective", "recompute.kept_ops=mm"}, "recompute.mode=full", reset_setting(*find_field("recompute.kept_ops"))},
+      {{"recompute.mode=selective", "recompute.kept_ops=mm"},
+       "recompute.mode=full",
+       reset_setting(*find_field("recompute.kept_ops"))},
       {{"hardware.gpus=2", "parallel.engine=ddp", "ddp.bucket_cap_mb=10"},
        "parallel.engine=fsdp2",
        "ddp.bucket_cap_mb=default"}};
@@ -139,7 +141,8 @@ TEST(Improvements, TakeBackWhatTheyMakeMeaningless) {
     const Case c{.node = {.gpus = 8, .host_memory = kGiB * 2}, .gpu = gpu_with(4), .settings = d.settings};
     const Improvements found = c.improvements();
     const auto is_changed = [&](const Change& change) {
-      return std::ranges::count(change.settings, d.change) > 0 && std::ranges::count(change.settings, d.reset) > 0;
+      return std::ranges::count(change.settings, d.change) > 0 &&
+             std::ranges::count(change.settings, d.reset) > 0;
     };
     EXPECT_TRUE(std::ranges::any_of(found.changes, is_changed)) << d.change;
     for (const std::string& refused : found.unsupported)

@@ -10,8 +10,8 @@
 #include "importers/kineto_trace/kineto_trace.h"
 #include "importers/memory_stats/memory_stats.h"
 #include "importers/memory_stats/memory_summary.h"
+#include "importers/oom_text/memory_failures.h"
 #include "importers/oom_text/oom_text.h"
-#include "importers/oom_text/other_failures.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
 
 namespace plimsoll {
@@ -24,12 +24,13 @@ struct Format {
   std::string_view title;
 };
 // The first that takes them. A log may hold anything, and so comes last.
-constexpr std::array<Format, 5> kFormats = {{
+constexpr std::array<Format, 6> kFormats = {{
     {RecordingFormat::kTorchSnapshot, sniff_torch_snapshot, false, "a memory snapshot"},
     {RecordingFormat::kKinetoTrace, sniff_kineto_trace, false, "a trace of the profiler"},
     {RecordingFormat::kMemoryStats, sniff_memory_stats, true, "the JSON of torch.cuda.memory_stats()"},
     {RecordingFormat::kOutOfMemoryText, sniff_oom_text, true, "the text of an out-of-memory error"},
     {RecordingFormat::kMemorySummary, sniff_memory_summary, true, "a table of torch.cuda.memory_summary()"},
+    {RecordingFormat::kOutOfMemoryText, sniff_memory_failures, true, "a log of a lack of memory"},
 }};
 
 Error too_long(const std::string& name) {
@@ -70,15 +71,16 @@ tl::unexpected<Error> unknown_format(const std::string& name, std::string_view b
                  .hint =
                      "`plimsoll compare plan.json snapshot.pickle` sets what `plimsoll estimate ... --json` "
                      "printed beside a snapshot"});
-  const std::vector<OtherFailure> failures = find_other_failures(bytes);
-  if (!failures.empty()) return fail(error_of(failures[0], name));
-  return fail({.position = {.file = name},
-               .message = "is no recording of a run's memory",
-               .expected =
-                   "one of: a snapshot by torch.cuda.memory._dump_snapshot(), a Chrome trace by "
-                   "torch.profiler with profile_memory=True, torch.cuda.memory_stats() as JSON, a table of "
-                   "torch.cuda.memory_summary(), a text with PyTorch's \"CUDA out of memory. Tried to "
-                   "allocate ...\""});
+  return fail(
+      {.position = {.file = name},
+       .message = "is no recording of a run's memory",
+       .expected =
+           "one of: a snapshot by torch.cuda.memory._dump_snapshot(), a Chrome trace by "
+           "torch.profiler with profile_memory=True, torch.cuda.memory_stats() as JSON, a table of "
+           "torch.cuda.memory_summary(), a text with PyTorch's \"CUDA out of memory. Tried to "
+           "allocate ...\" or with another lack of memory: \"Killed\", oom_kill of Slurm, the "
+           "kernel or a container, DataLoader workers, /dev/shm, std::bad_alloc, NCCL, cuBLAS, cuDNN, "
+           "the driver, XLA"});
 }
 
 Result<Recording> recording_of_text(std::string name, std::string text) {

@@ -24,7 +24,7 @@ enum class RecordingFormat : uint8_t {
   kKinetoTrace,     // the profiler's Chrome trace
   kMemoryStats,     // torch.cuda.memory_stats() as JSON
   kMemorySummary,   // a text with tables of torch.cuda.memory_summary()
-  kOutOfMemoryText  // a log with an out-of-memory error
+  kOutOfMemoryText  // a log with out-of-memory errors, or other deaths for want of memory
 };
 
 struct Recording {

@@ -10,8 +10,8 @@
 // (pipelines, optimizers that step inside the backward). What one forward of several made and nobody freed is
 // a cache, and left out.
 //
-// What is forward, backward and optimizer is replay/step_phases.h's. Does not model: a second backward through
-// the same graph, tensors that the program itself still reads.
+// What is forward, backward and optimizer is replay/step_phases.h's. Does not model: a second backward
+// through the same graph, tensors that the program itself still reads.
 //
 //   const HeldBlocks held = find_held_blocks(trace, phases, meanings, block_bytes, peak_event);
 #pragma once

@@ -65,7 +65,12 @@ StepPhases of_simulation(const AllocationTrace& trace) {
   StepPhases found;
   if (moments.empty()) return found;  // a category doesn't tell when
   found.told_by = PhasesToldBy::kSimulation;
-  walk(trace, moments, [&](size_t at, StepPhase phase) { found.runs.push_back({at, phase}); }, [](size_t) {});
+  walk(
+      trace, moments,
+      [&](size_t at, StepPhase phase) {
+        found.runs.push_back({at, phase});
+      },
+      [](size_t) {});
   const auto count = [&](StepPhase phase) { return std::ranges::count(moments, phase, &Moment::phase); };
   found.forwards = count(StepPhase::kForward);
   found.backwards = count(StepPhase::kBackward);

@@ -7,8 +7,8 @@
 // them one. A recorded one is told by the stacks of its allocs (replay/stack_roles.h), an optimizer that
 // allocates nothing by its annotation "Optimizer.step#...". What nothing tells is of whichever phase runs;
 // where no stack shows a forward, what isn't known counts as one. By stacks two forwards with nothing between
-// look like one, and an optimizer that steps within a backward comes and goes: so a backward or optimizer step
-// is counted once after each forward, and the counts are the least that there were.
+// look like one, and an optimizer that steps within a backward comes and goes: so a backward or optimizer
+// step is counted once after each forward, and the counts are the least that there were.
 //
 //   const StepPhases phases = find_step_phases(trace, meanings_of(trace.stacks));
 #pragma once

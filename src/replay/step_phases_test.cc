@@ -116,7 +116,8 @@ TEST(StepPhases, AnAllocWithoutAStackAmongPythonsIsOfTheBackward) {
   const StackId stack = of_blocks.stacks.add({{.name = "forward", .filename = "/home/me/model.py"}});
   of_blocks.events.resize(2);
   of_blocks.segments.push_back(
-      {.bytes = Bytes{4096}, .blocks = {{.bytes = Bytes{4096}, .state = BlockState::kAllocated, .stack = stack}}});
+      {.bytes = Bytes{4096},
+       .blocks = {{.bytes = Bytes{4096}, .state = BlockState::kAllocated, .stack = stack}}});
   const StepPhases found = find_step_phases(of_blocks, meanings_of(of_blocks.stacks));
   EXPECT_EQ(found.told_by, PhasesToldBy::kNothing);
   EXPECT_FALSE(found.backwards);

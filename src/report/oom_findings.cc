@@ -176,8 +176,8 @@ class Findings {
                              "were too small or of another stream or pool. {}",
                              held, verdict()));
     else
-      say(share, fmt::format("Fragmentation: {} cached and {} to be had together would have been enough. {}", held,
-                             to_text(room), verdict()));
+      say(share, fmt::format("Fragmentation: {} cached and {} to be had together would have been enough. {}",
+                             held, to_text(room), verdict()));
   }
   // Expandable segments can't use holes that are smaller than a page of 20 MiB or in private pools: served is
   // likely where much more was cached than asked for. What is left is for those that follow.
@@ -189,8 +189,7 @@ class Findings {
     if (has_expandable_segments(m_))
       text += fmt::format("The request {} have been served then. ", is_plenty ? "would most likely" : "may");
     const Bytes left = std::max(all - smallest_tensor(m_), Bytes{});
-    return text + fmt::format("At most {} would be left for the next ones.",
-                              to_text(left));
+    return text + fmt::format("At most {} would be left for the next ones.", to_text(left));
   }
 
   void say_tensors() {
@@ -225,7 +224,8 @@ class Findings {
           "up to {} less had to be held, in whole segments; none, if all of the cache{} could have been used",
           enough, is_room_known() ? "" : " and of what PyTorch doesn't hold");
     return fmt::format(
-        "at least {} less had to be held, if all of the cache{} could have been used, and up to {} otherwise, "
+        "at least {} less had to be held, if all of the cache{} could have been used, and up to {} "
+        "otherwise, "
         "in whole segments",
         least, is_room_known() ? "" : " and of what PyTorch doesn't hold", enough);
   }
@@ -235,19 +235,21 @@ class Findings {
     if (m_.wording != OomWording::kFrom21) return;
     std::vector<std::string_view> missing;
     if (!m_.capacity) missing.emplace_back("the size of the device");
-    if (!m_.free) missing.emplace_back("what of it was free");
+    if (!m_.free) missing.emplace_back("what of the device was free");
     if (!m_.allocated) missing.emplace_back("what tensors held");
-    if (!m_.reserved_unallocated) missing.emplace_back("what was cached (\"reserved by PyTorch but unallocated\")");
+    if (!m_.reserved_unallocated)
+      missing.emplace_back("what was cached (\"reserved by PyTorch but unallocated\")");
     if (missing.empty()) return;
     const bool is_cut = missing.size() > 1 || m_.kind != "XPU";
-    say(kLast, fmt::format("The text doesn't say {}, so {}. {}", fmt::join(missing, ", "),
-                           m_.allocated ? "the figures above are bounds"
-                                        : "whether the job, other processes or fragmentation filled the device "
-                                          "can't be told",
-                           is_cut ? "Paste the whole message, to \"reserved by PyTorch but unallocated\", or "
-                                    "record a snapshot (docs/snapshots.md); `plimsoll estimate` says what the "
-                                    "job needs."
-                                  : "Older versions of PyTorch for XPU don't print it; xpu-smi shows it."));
+    say(kLast,
+        fmt::format("The text doesn't say {}, so {}. {}", fmt::join(missing, ", "),
+                    m_.allocated ? "the figures above are bounds"
+                                 : "whether the job, other processes or fragmentation filled the device "
+                                   "can't be told",
+                    is_cut ? "Paste the whole message, to \"reserved by PyTorch but unallocated\", or "
+                             "record a snapshot (docs/snapshots.md); `plimsoll estimate` says what the "
+                             "job needs."
+                           : "Older versions of PyTorch for XPU don't print it; xpu-smi shows it."));
   }
 
   void say_process() {

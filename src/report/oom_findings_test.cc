@@ -30,10 +30,11 @@ OutOfMemoryMessage message(Bytes tried, Bytes free, Bytes allocated, Bytes unall
 TEST(OomFindings, AJobThatIsTooLarge) {
   EXPECT_THAT(
       findings_of(message(kGiB * 2, kGiB, kGiB * 78, kMiB * 512)),
-      ElementsAre(AllOf(HasSubstr("The job's own tensors hold 78.00 GiB (97.5 % of the device)"),
-                        HasSubstr("at least 510.00 MiB less had to be held, if all of the cache could have been "
-                                  "used, and up to 1.00 GiB otherwise, in whole segments")),
-                  HasSubstr("Fragmentation isn't the cause: 512.00 MiB was cached and unused and 1.00 GiB")));
+      ElementsAre(
+          AllOf(HasSubstr("The job's own tensors hold 78.00 GiB (97.5 % of the device)"),
+                HasSubstr("at least 510.00 MiB less had to be held, if all of the cache could have been "
+                          "used, and up to 1.00 GiB otherwise, in whole segments")),
+          HasSubstr("Fragmentation isn't the cause: 512.00 MiB was cached and unused and 1.00 GiB")));
 }
 
 TEST(OomFindings, FragmentationThatDecides) {
@@ -44,9 +45,10 @@ TEST(OomFindings, FragmentationThatDecides) {
                               "likely have been served then. At most 6.00 GiB would be left")));
   EXPECT_THAT(
       findings_of(message(kGiB * 7, kGiB * 2, kGiB * 72, kGiB * 5))[0],
-      AllOf(HasSubstr(
-                "5.00 GiB (6.2 % of the device) cached and 2.00 GiB to be had together would have been enough"),
-            HasSubstr("may have been served"), Not(HasSubstr("most likely"))));
+      AllOf(
+          HasSubstr(
+              "5.00 GiB (6.2 % of the device) cached and 2.00 GiB to be had together would have been enough"),
+          HasSubstr("may have been served"), Not(HasSubstr("most likely"))));
 }
 
 // What a CUDA graph's pool has cached serves no one else.
@@ -77,9 +79,10 @@ TEST(OomFindings, LittleCachedIsNeverTheFirstCause) {
 // 2.5 GiB are 3 % of the device, and 125 times what was asked for.
 TEST(OomFindings, MuchCachedOfALargeDeviceHasAdviceToo) {
   const auto findings = findings_of(message(kMiB * 20, kMiB * 5, kGiB * 76, kGiB * 5 / 2));
-  EXPECT_THAT(findings, Contains(AllOf(HasSubstr("Fragmentation: 2.50 GiB"), HasSubstr("expandable_segments:True"),
-                                       HasSubstr("most likely have been served then"),
-                                       HasSubstr("At most 2.50 GiB would be left"))));
+  EXPECT_THAT(findings,
+              Contains(AllOf(HasSubstr("Fragmentation: 2.50 GiB"), HasSubstr("expandable_segments:True"),
+                             HasSubstr("most likely have been served then"),
+                             HasSubstr("At most 2.50 GiB would be left"))));
   EXPECT_THAT(findings[0], HasSubstr("up to 15.00 MiB less had to be held, in whole segments; none, if all"));
 }
 
@@ -87,7 +90,8 @@ TEST(OomFindings, WhatOthersHoldIsNotTheJobsToGive) {
   OutOfMemoryMessage m = message(kGiB * 10, kGiB, kGiB * 7, kMiB * 512);
   m.in_use = kGiB * 8;
   m.processes = {{7, kGiB * 70}};
-  EXPECT_THAT(findings_of(m), Contains(HasSubstr("Without any of them the request would still miss 1.50 GiB")));
+  EXPECT_THAT(findings_of(m),
+              Contains(HasSubstr("Without any of them the request would still miss 1.50 GiB")));
 }
 
 // Of an older PyTorch for XPU, and of a line that was cut off.
@@ -97,17 +101,20 @@ TEST(OomFindings, WhatTheTextDoesNotSayIsNamed) {
                             .capacity = kGiB * 16,
                             .allocated = kGiB * 14,
                             .reserved_unallocated = kMiB * 200};
-  EXPECT_THAT(findings_of(xpu),
-              ElementsAre(AllOf(HasSubstr("The job's own tensors hold 14.00 GiB"),
-                                HasSubstr("up to 1.20 GiB less had to be held"), HasSubstr("none, if")),
-                          HasSubstr("Whether fragmentation decided can't be told: 200.00 MiB"),
-                          AllOf(HasSubstr("doesn't say what of it was free"), HasSubstr("are bounds"))));
+  EXPECT_THAT(
+      findings_of(xpu),
+      ElementsAre(AllOf(HasSubstr("The job's own tensors hold 14.00 GiB"),
+                        HasSubstr("up to 1.20 GiB less had to be held"), HasSubstr("none, if")),
+                  HasSubstr("Whether fragmentation decided can't be told: 200.00 MiB"),
+                  AllOf(HasSubstr("doesn't say what of the device was free"), HasSubstr("are bounds"))));
   xpu.tried = kGiB * 3;
-  EXPECT_THAT(findings_of(xpu), Contains(AllOf(HasSubstr("at least 1022.00 MiB less"), HasSubstr("up to 3.00 GiB"))));
+  EXPECT_THAT(findings_of(xpu),
+              Contains(AllOf(HasSubstr("at least 1022.00 MiB less"), HasSubstr("up to 3.00 GiB"))));
   EXPECT_THAT(findings_of({.kind = "CUDA", .tried = kGiB * 2}),
-              ElementsAre(AllOf(HasSubstr("doesn't say the size of the device, what of it was free, what tensors "
-                                          "held, what was cached"),
-                                HasSubstr("can't be told. Paste the whole message"))));
+              ElementsAre(AllOf(
+                  HasSubstr("doesn't say the size of the device, what of the device was free, what tensors "
+                            "held, what was cached"),
+                  HasSubstr("can't be told. Paste the whole message"))));
 }
 
 TEST(OomFindings, MemoryBesideTheAllocator) {
@@ -138,8 +145,9 @@ TEST(OomFindings, ALimitIsNamedFirst) {
   const auto findings = findings_of(m);
   EXPECT_THAT(findings[0], AllOf(HasSubstr("The limit of 40.00 GiB was reached"),
                                  HasSubstr("a larger fraction would do")));
-  EXPECT_THAT(findings, Contains(HasSubstr("Fragmentation: 120.00 MiB (0.1 % of the device) cached and 904.00 MiB "
-                                           "to be had together")));
+  EXPECT_THAT(findings,
+              Contains(HasSubstr("Fragmentation: 120.00 MiB (0.1 % of the device) cached and 904.00 MiB "
+                                 "to be had together")));
   EXPECT_THAT(findings, Not(Contains(HasSubstr("was free when"))));
   // As rounded as a message is: 1017.01 and 54.99 MiB, 2 more than 1.05 GiB would not quite reach.
   OutOfMemoryMessage tight =
@@ -161,8 +169,9 @@ TEST(OomFindings, EnoughFreeIsNoFragmentation) {
 
 TEST(OomFindings, RequestsAndHoldingsBeyondTheDevice) {
   const auto larger = findings_of(message(kGiB * 500, kGiB * 70, kGiB * 8, kMiB * 600));
-  EXPECT_THAT(larger[0], HasSubstr("500.00 GiB, is larger than the device, 80.00 GiB: no memory that is given "
-                                   "back and no setting makes it fit"));
+  EXPECT_THAT(larger[0],
+              HasSubstr("500.00 GiB, is larger than the device, 80.00 GiB: no memory that is given "
+                        "back and no setting makes it fit"));
   EXPECT_THAT(larger, Not(Contains(HasSubstr("less had to be held"))));
   OutOfMemoryMessage limited = message(kGiB * 50, kGiB * 70, kGiB * 8, kMiB * 600);
   limited.allowed = kGiB * 40;

@@ -25,7 +25,8 @@ std::optional<OomNeed> need_of(const OutOfMemoryMessage& m, Bytes counted) {
   auto room = room_of_device(m);
   if (has_limit) {
     const Bytes left = not_negative(*m.allowed - counted);
-    room = room ? std::pair(std::min(room->first, left), std::min(room->second, left)) : std::pair(left, left);
+    room =
+        room ? std::pair(std::min(room->first, left), std::min(room->second, left)) : std::pair(left, left);
   }
   if (!room) return std::nullopt;
   OomNeed need{.least_room = room->first, .most_room = room->second};

@@ -22,10 +22,10 @@
 namespace plimsoll {
 
 struct OomNeed {
-  Bytes least_room, most_room;  // the same where the message says it
+  Bytes least_room, most_room;    // the same where the message says it
   bool is_beyond_device = false;  // more than the device has, or the limit allows: nothing makes room for it
-  Bytes missing;                // that even without any tensor of the job would not be there
-  Bytes least, enough;          // less to be held, at best and at worst
+  Bytes missing;                  // that even without any tensor of the job would not be there
+  Bytes least, enough;            // less to be held, at best and at worst
 };
 
 // Empty: the message doesn't say enough. REQUIRES `counted`, what a limit counts of this process.

@@ -34,7 +34,8 @@ TEST(OomNeed, TheCacheMayServeOrNot) {
   EXPECT_EQ(not_served.missing, Bytes{});
 }
 
-// With all tensors gone their segments are whole: 8 of 10 GiB, beside 3 that are cached, and nothing is missing.
+// With all tensors gone their segments are whole: 8 of 10 GiB, beside 3 that are cached, and nothing is
+// missing.
 TEST(OomNeed, NoMoreThanAllTensorsHasToGo) {
   const OomNeed all = need(kGiB * 30, kGiB * 20, kGiB * 8, kGiB * 3);
   expect_about(all.least, kGiB * 7);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_table.h"
+#include "report/memory_failure_page.h"
 #include "report/oom_account.h"
 #include "report/oom_findings.h"
 #include "report/oom_request.h"
@@ -132,6 +133,18 @@ nlohmann::ordered_json json_of(const OutOfMemoryMessage& m) {
           {"findings", findings_of(m)}};
 }
 
+nlohmann::ordered_json json_of(const MemoryFailure& failure) {
+  return {{"kind", name_of(failure.kind)},
+          {"line", failure.line},
+          {"text", failure.text},
+          {"times", failure.times},
+          {"memory", memory_of(failure.kind)},
+          {"asked_bytes", json_of(failure.asked)},
+          {"held_bytes", json_of(failure.held)},
+          {"meaning", meaning_of(failure.kind)},
+          {"help", help_of(failure.kind)}};
+}
+
 }  // namespace
 
 std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
@@ -150,11 +163,15 @@ std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessa
 }
 
 std::string oom_json(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
-                     const std::vector<std::string>& notes) {
-  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+                     const std::vector<MemoryFailure>& failures, const std::vector<std::string>& notes) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array(), others = nlohmann::ordered_json::array();
   for (const OutOfMemoryMessage& m : messages) all.push_back(json_of(m));
-  const nlohmann::ordered_json root = {
-      {"schema", "plimsoll.out_of_memory/1"}, {"file", file}, {"messages", std::move(all)}, {"notes", notes}};
+  for (const MemoryFailure& failure : failures) others.push_back(json_of(failure));
+  const nlohmann::ordered_json root = {{"schema", "plimsoll.out_of_memory/1"},
+                                       {"file", file},
+                                       {"messages", std::move(all)},
+                                       {"failures", std::move(others)},
+                                       {"notes", notes}};
   return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -4,13 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "trace/memory_failure.h"
 #include "trace/out_of_memory_message.h"
 
 namespace plimsoll {
 
 std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
                      const std::vector<std::string>& notes);
+// `failures`: others in the same text (report/memory_failure_page.h).
 std::string oom_json(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
-                     const std::vector<std::string>& notes);
+                     const std::vector<MemoryFailure>& failures, const std::vector<std::string>& notes);
 
 }  // namespace plimsoll

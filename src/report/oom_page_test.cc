@@ -30,7 +30,7 @@ TEST(OomPage, TheTableCountsEachByteOnce) {
 }
 
 TEST(OomPage, JsonSaysHowThisProcessIsKnown) {
-  const auto json = nlohmann::json::parse(oom_json("log", {in_container()}, {}))["messages"][0];
+  const auto json = nlohmann::json::parse(oom_json("log", {in_container()}, {}, {}))["messages"][0];
   EXPECT_EQ(json["own_process"]["id"], 2274);
   EXPECT_EQ(json["own_process"]["how"], "by-sums");
   EXPECT_TRUE(json["other_processes"].empty());

@@ -29,8 +29,7 @@ std::vector<TensorRange> tensor_ranges(const OutOfMemoryMessage& m) {
   if (is_exact(m.tried) && m.tried.value % kStep.value != 0) return {};  // of PyTorch 1.0
   if (m.tried == of(kSmallSegment)) return {{.above = Bytes{}, .up_to = of(kSmallLimit)}};
   const TensorRange own{.above = m.tried - kStep, .up_to = m.tried};
-  if (m.tried == of(kLargeSegment))
-    return {{.above = of(kSmallLimit), .up_to = of(kLargeOwnSegment)}, own};
+  if (m.tried == of(kLargeSegment)) return {{.above = of(kSmallLimit), .up_to = of(kLargeOwnSegment)}, own};
   return {own};
 }
 

@@ -14,9 +14,7 @@ namespace {
 class Roles {
  public:
   Roles(const AllocationTrace& trace, const std::vector<LiveBlock>& blocks)
-      : trace_(trace),
-        meanings_(meanings_of(trace.stacks)),
-        without_stack_(role_without_stack(trace)) {
+      : trace_(trace), meanings_(meanings_of(trace.stacks)), without_stack_(role_without_stack(trace)) {
     count_other_allocations();
     for (const LiveBlock& block : blocks) {
       const BlockRole role = of_stack(block);

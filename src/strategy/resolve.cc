@@ -217,7 +217,7 @@ std::vector<Error> contradictions(const Job& job, const ResolvedJob& resolved,
 }
 
 std::vector<std::string> resets_of_unused(const Job& job, const Architecture& architecture,
-                                       const GpuFacts& gpu) {
+                                          const GpuFacts& gpu) {
   const ResolvedJob resolved = with_defaults(job, architecture, gpu);
   std::vector<std::string> settings;
   for (const UnusedField& unused :

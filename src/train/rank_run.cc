@@ -68,8 +68,8 @@ Result<void> set_ranks(Job& job, int64_t ranks) {
 }
 
 Result<void> check_outputs(const TrainRequest& request, const ResolvedJob& job) {
-  for (const auto& [option, path] : {std::pair("--dump-gradients", &request.gradients),
-                                     std::pair("--dump-batches", &request.batches)})
+  for (const auto& [option, path] :
+       {std::pair("--dump-gradients", &request.gradients), std::pair("--dump-batches", &request.batches)})
     if (*path == "-")
       return fail({.position = {.file = option},
                    .message = "standard output is the ranks' own",

@@ -241,7 +241,8 @@ bool sniff_oom_text(std::string_view text) { return find_mark(text, 0).at != std
 
 Result<std::vector<OutOfMemoryMessage>> read_oom_text(std::string_view text, const std::string& file) {
   std::vector<OutOfMemoryMessage> all;
-  Found mark = find_mark(text, 0);
+  const Found first = find_mark(text, 0);
+  Found mark = first;
   if (mark.at == std::string_view::npos)
     return fail(
         {.position = {.file = file},
@@ -252,17 +253,17 @@ Result<std::vector<OutOfMemoryMessage>> read_oom_text(std::string_view text, con
     const size_t end = std::min({next.at, text.size(), mark.at + kLongestOomMessage});
     const std::optional<OutOfMemoryMessage> message =
         parse(Message(unwrapped(text.substr(mark.at, end - mark.at))), kind_of(text, mark));
-    if (!message)
-      return fail({.position = place_of(text, mark.at, file),
-                   .message = "the out-of-memory error names no size",
-                   .expected = "\"Tried to allocate\" and a size such as 20.00 MiB"});
-    add(all, *message);
+    if (message) add(all, *message);
     if (all.size() > kMostOomMessages)
       return fail({.position = place_of(text, mark.at, file),
                    .message = "too many different out-of-memory errors",
                    .expected = fmt::format("at most {}", kMostOomMessages)});
     mark = next;
   }
+  if (all.empty())
+    return fail({.position = place_of(text, first.at, file),
+                 .message = "the out-of-memory error names no size",
+                 .expected = "\"Tried to allocate\" and a size such as 20.00 MiB"});
   return all;
 }
 

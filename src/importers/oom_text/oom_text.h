@@ -5,7 +5,7 @@
 //   PLIMSOLL_TRY(messages, read_oom_text(text, "train.log"));
 //   messages[0].tried;
 //
-// Errors: a text without such a message, one whose message has no size. Bounded: kMostMessages different
+// Errors: a text without such a message, or without one that has a size. Bounded: kMostMessages different
 // ones, sentences of a message within kLongestMessage bytes. Source: c10/cuda/CUDACachingAllocator.cpp,
 // c10/xpu/XPUCachingAllocator.cpp, aten/src/ATen/mps/MPSAllocator.mm, c10/cuda/CUDAMallocAsyncAllocator.cpp
 // in their versions:
@@ -19,7 +19,7 @@
 //   MPS   (MPS allocated: A, other allocations: B, max allowed: C). Tried to allocate D on private pool.
 //   async (out of memory) Currently allocated : A Requested : B Device limit : C Free (according to CUDA): D
 //         PyTorch limit (set by user-supplied memory fraction) : E
-// Errors that give no account of memory are other_failures.h's.
+// Errors that give no account of memory are memory_failures.h's.
 #pragma once
 
 #include <string>

@@ -1,8 +1,10 @@
 // A snapshot of a simulated run, written and read again, shows the steps that its program has, and nothing
-// that outlives its use: the programs free what they no longer need. Every preset, in jobs whose steps differ.
+// that outlives its use: the programs free what they no longer need. Every preset, in jobs whose steps
+// differ.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -17,6 +19,8 @@
 
 namespace plimsoll {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Steps {
   std::string name;
@@ -45,7 +49,7 @@ int64_t phases_named(const EstimateRun& run, std::string_view prefix) {
 class OwnSnapshots : public testing::TestWithParam<Steps> {
  protected:
   OwnSnapshots() : path_(testing::TempDir() + "own_snapshots_law_" + GetParam().name + ".pickle") {}
-  ~OwnSnapshots() override { std::remove(path_.c_str()); }
+  ~OwnSnapshots() override { fs::remove(path_); }
 
   // What is written can hold less than what was recorded: times are whole microseconds.
   SnapshotAnalysis written_and_read(const EstimateRun& run) const {
@@ -89,6 +93,36 @@ const std::vector<Steps> kSteps = {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, OwnSnapshots, testing::ValuesIn(kSteps),
                          [](const testing::TestParamInfo<Steps>& info) { return info.param.name; });
+
+struct Recorded {
+  std::string file;
+  std::optional<int64_t> forwards, backwards, optimizer_steps;
+};
+
+TEST(RecordedSnapshots, ShowWhatTheirScriptsDid) {
+  const fs::path folder = PLIMSOLL_SOURCE_DIR "/../shared/inputs/snapshots";
+  if (!fs::exists(folder)) GTEST_SKIP() << "no " << folder;
+  const std::optional<int64_t> unknown;
+  const std::vector<Recorded> all = {
+      {"linear_no_grad.pickle", 1, 0, 0},
+      {"attention_only_quadratic.pickle", 1, 1, 0},
+      {"cs336_small_ctx128_forward_bf16.pickle.gz", 1, 0, 0},
+      {"cs336_2.7b_ctx128_forward.pickle.gz", 1, 0, 0},
+      {"cs336_2.7b_ctx128_fullstep.pickle.gz", 1, 1, 1},
+      {"cs336_medium_ctx128_train.pickle.gz", 1, 1, 1},
+      {"cs336_medium_ctx1024_train.pickle.gz", 1, 1, 1},
+      {"notebook_train_fragmented.pickle.gz", 1, 1, 0},  // ends within the backward
+      {"flexgen_opt1.3b.pickle.gz", unknown, unknown, unknown}};
+  for (const Recorded& r : all) {
+    const Result<TorchSnapshot> snapshot = read_torch_snapshot(folder / r.file);
+    ASSERT_TRUE(snapshot) << snapshot.error().to_text();
+    const AllocationTrace& trace = snapshot->devices.at(0);
+    const StepPhases found = find_step_phases(trace, meanings_of(trace.stacks));
+    EXPECT_EQ(found.forwards, r.forwards) << r.file;
+    EXPECT_EQ(found.backwards, r.backwards) << r.file;
+    EXPECT_EQ(found.optimizer_steps, r.optimizer_steps) << r.file;
+  }
+}
 
 }  // namespace
 }  // namespace plimsoll
