@@ -10,7 +10,7 @@ namespace plimsoll {
 namespace {
 
 Result<Bytes> size_of(const char* option, const std::string& text, int64_t least) {
-  const std::optional<Bytes> size = parse_bytes(text);
+  const std::optional<Bytes> size = text == "0" ? Bytes{} : parse_bytes(text);
   if (size && size->value >= least) return *size;
   return fail(
       {.position = {.file = option},
@@ -42,7 +42,7 @@ std::vector<Argument> DeviceOptions::arguments() {
       {.name = "--context",
        .value = "SIZE",
        .help =
-           "what of that device lies outside of PyTorch's allocator: context, libraries, NCCL; 0B gives the "
+           "what of that device lies outside of PyTorch's allocator: context, libraries, NCCL; 0 gives the "
            "allocator all",
        .target = &context}};
 }
@@ -89,7 +89,7 @@ Result<std::optional<PlayedDevice>> DeviceOptions::device() const {
                  .message = fmt::format("{} of {} leave the allocator nothing", to_gib_text(device.context),
                                         to_gib_text(device.total)),
                  .expected = "a device larger than its context",
-                 .hint = context ? "" : "--context 0B gives the allocator all"});
+                 .hint = context ? "" : "--context 0 gives the allocator all"});
   device.text = fmt::format("on {} of {}, less {} for {}", whose, to_gib_text(device.total),
                             to_gib_text(device.context), source);
   return std::optional(std::move(device));

@@ -36,7 +36,8 @@ TEST(DeviceOptions, AGpuHasItsOwn) {
 
 TEST(DeviceOptions, AContextIsTakenAsGiven) {
   EXPECT_EQ(device_of({.capacity = "6G", .context = "512m"}).for_allocator(), kMiB * (6 * 1024 - 512));
-  EXPECT_EQ(device_of({.capacity = "40GiB", .context = "0B"}).for_allocator(), kGiB * 40);
+  for (const char* none : {"0", "0B", "0G"})
+    EXPECT_EQ(device_of({.capacity = "40GiB", .context = none}).for_allocator(), kGiB * 40) << none;
   EXPECT_EQ(device_of({.capacity = "40GiB", .context = "3GiB"}).for_allocator(), kGiB * 37);
 }
 
@@ -47,9 +48,10 @@ TEST(DeviceOptions, Errors) {
   };
   EXPECT_THAT(text_of({.capacity = "40"}), HasSubstr("--capacity: \"40\" is no size of memory"));
   EXPECT_THAT(text_of({.capacity = "0B"}), HasSubstr("is no size of memory"));
+  EXPECT_THAT(text_of({.capacity = "0"}), HasSubstr("is no size of memory"));
   EXPECT_THAT(text_of({.context = "1GiB"}), HasSubstr("--context: is of no device"));
   EXPECT_THAT(text_of({.capacity = "1GiB", .context = "2GiB"}), HasSubstr("leave the allocator nothing"));
-  EXPECT_THAT(text_of({.capacity = "100MiB"}), HasSubstr("hint: --context 0B gives the allocator all"));
+  EXPECT_THAT(text_of({.capacity = "100MiB"}), HasSubstr("hint: --context 0 gives the allocator all"));
   EXPECT_FALSE(text_of({.gpu = "no-such-gpu"}).empty());
   const auto none = DeviceOptions{}.device();
   ASSERT_TRUE(none);
