@@ -15,9 +15,11 @@ std::string_view words_of(Fit fit) {
   return fit == Fit::kFits ? "fits" : fit == Fit::kAtRisk ? "at risk" : "out of memory";
 }
 
-// "fits", "host out of memory", "host out of memory, GPU at risk": the worse first.
-std::string verdict_words(Fit gpu, Fit host) {
-  if (host == Fit::kFits) return std::string(words_of(gpu));
+// "fits", "host out of memory", "host out of memory, GPU at risk": the worse first. Where the host isn't
+// looked at, "out of memory" is the GPU's.
+std::string verdict_words(Fit gpu, Fit host, bool names_gpu) {
+  if (host == Fit::kFits)
+    return fmt::format("{}{}", names_gpu && gpu != Fit::kFits ? "GPU " : "", words_of(gpu));
   if (gpu == Fit::kFits) return fmt::format("host {}", words_of(host));
   if (gpu == host) return fmt::format("GPU and host {}", words_of(gpu));
   return host > gpu ? fmt::format("host {}, GPU {}", words_of(host), words_of(gpu))
@@ -50,11 +52,11 @@ std::string table_text(const Estimate& e, const Improvements& found) {
   if (has_host) header.insert(header.begin() + 3, "host");
   if (has_host) alignment.insert(alignment.begin() + 3, Align::kRight);
   TextTable table(std::move(header), std::move(alignment));
-  table.add(
-      row({"(as it is)", "", gib(e.wanted()), verdict_words(e.verdict.gpu, e.verdict.host)}, e.host_peak));
+  table.add(row({"(as it is)", "", gib(e.wanted()), verdict_words(e.verdict.gpu, e.verdict.host, has_host)},
+                e.host_peak));
   for (const Change& change : found.changes)
     table.add(row({change.is_combination ? "several, see below" : change.to_text(), gib(change.saved),
-                   gib(change.wanted), verdict_words(change.gpu, change.host),
+                   gib(change.wanted), verdict_words(change.gpu, change.host, has_host),
                    change.is_combination ? "what they cost apart" : change.price},
                   change.host_peak));
   return table.to_text(2);
@@ -74,10 +76,10 @@ std::string cure_text(const Estimate& e, const Improvements& found) {
   if (!found.cure) return wrapped(no_cure_text(e, found));
   const Change& cure = *found.cure;
   const bool is_whole_search = !found.is_search_cut && found.untried.empty();
-  std::string text =
-      fmt::format("{} {}: {}; costs {}; then {}, peak {}", is_whole_search ? "cheapest way" : "one way",
-                  cure.worst() == Fit::kFits ? "to fit" : "to run at all", cure.to_text(), cure.price,
-                  verdict_words(cure.gpu, cure.host), to_gib_text(cure.device_peak));
+  std::string text = fmt::format(
+      "{} {}: {}; costs {}; then {}, peak {}", is_whole_search ? "cheapest way" : "one way",
+      cure.worst() == Fit::kFits ? "to fit" : "to run at all", cure.to_text(), cure.price,
+      verdict_words(cure.gpu, cure.host, e.verdict.host != Fit::kFits), to_gib_text(cure.device_peak));
   if (e.verdict.host != Fit::kFits || cure.host != Fit::kFits)
     text += fmt::format(", host {} for each rank", to_gib_text(cure.host_peak));
   if (!is_whole_search) text += "; not all were tried: --all-changes looks for the cheapest";

@@ -125,7 +125,7 @@ TEST(ImprovementsText, SaysTheVerdictOfEachChangeForGpuAndHost) {
       "\nWhat would help, each change estimated whole: GiB on each GPU, and on the host for each rank, as "
       "if it had no limit\n"
       "              saves   peak    host  then                             costs\n"
-      "  (as it is)         81.00    2.00  at risk\n"
+      "  (as it is)         81.00    2.00  GPU at risk\n"
       "  a=1         11.00  70.00    2.00  fits                             little\n"
       "  b=1          2.00  79.00  300.00  host out of memory, GPU at risk  much\n");
   EXPECT_EQ(improvements_text(at_risk(), {.changes = {found.changes[0]}}),
@@ -143,6 +143,7 @@ TEST(ImprovementsText, NamesWhoseMemoryIsShort) {
     return text.substr(begin, end - begin);
   };
   EXPECT_EQ(words(Fit::kFits, Fit::kOutOfMemory), "host out of memory");
+  EXPECT_EQ(words(Fit::kOutOfMemory, Fit::kFits), "out of memory");  // no row's host is short
   EXPECT_EQ(words(Fit::kOutOfMemory, Fit::kOutOfMemory), "GPU and host out of memory");
   EXPECT_EQ(words(Fit::kOutOfMemory, Fit::kAtRisk), "GPU out of memory, host at risk");
 }
