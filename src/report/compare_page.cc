@@ -34,7 +34,7 @@ std::vector<Difference> differences(const std::map<std::string, Bytes>& a,
 }
 
 void add(TextTable& table, const std::string& name, Bytes a, Bytes b) {
-  table.add({name, to_gib_text(a), to_gib_text(b), signed_gib_text(b - a)});
+  table.add({name, to_text(a), to_text(b), signed_text(b - a)});
 }
 
 std::string table_text(const std::string& title, const std::vector<Difference>& all, size_t most) {

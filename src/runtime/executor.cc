@@ -159,7 +159,11 @@ Result<void> Executor::play(uint32_t section) {
   for (uint32_t i = s.first_statement; i < s.last_statement; ++i) {
     const Statement& statement = program_->statements[i];
     if (statement.kind == StatementKind::kFree) PLIMSOLL_CHECK(free(StorageId{statement.index}));
-    if (statement.kind == StatementKind::kOp) PLIMSOLL_CHECK(play_op(program_->ops[statement.index]));
+    if (statement.kind != StatementKind::kOp) continue;
+    const Op& op = program_->ops[statement.index];
+    if (observer != nullptr) observer->begin_op(op);
+    PLIMSOLL_CHECK(play_op(op));
+    if (observer != nullptr) observer->end_op();
   }
   return {};
 }

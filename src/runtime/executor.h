@@ -45,6 +45,14 @@ struct ExecutorOptions {
   Communicator* communicator = nullptr;  // null: one rank
 };
 
+// Is told what the executor does as it does it.
+class ExecutorObserver {
+ public:
+  virtual ~ExecutorObserver() = default;
+  virtual void begin_op(const Op& op) = 0;  // before its allocations
+  virtual void end_op() = 0;
+};
+
 class Executor {
  public:
   static Result<Executor> make(const Program& program, const ExecutorOptions& options);
@@ -55,6 +63,7 @@ class Executor {
   Result<void> finish();  // waits for every collective under way
   const Program& program() const { return *program_; }
 
+  ExecutorObserver* observer = nullptr;
   StepSettings step;                 // of the next optimizer section
   double communication_seconds = 0;  // waited for collectives, so far
 

@@ -56,6 +56,11 @@ MeasuredAllocator& MeasuredAllocator::install() {
 MeasuredAllocator::Tag::Tag(Category category) : outer_(std::exchange(current_tag, category)) {}
 MeasuredAllocator::Tag::~Tag() { current_tag = outer_; }
 
+void MeasuredAllocator::set_listener(AllocationListener* listener) {
+  const std::scoped_lock lock(mutex_);
+  listener_ = listener;
+}
+
 void MeasuredAllocator::count(std::optional<Category> category, int64_t bytes) {
   if (!category) {
     scratch_ += Bytes{bytes};
@@ -73,6 +78,7 @@ void MeasuredAllocator::add(const void* block, size_t bytes, std::optional<Categ
   const auto size = static_cast<int64_t>(bytes);
   blocks_[block] = {.bytes = size, .category = category};
   count(category, size);
+  if (listener_ != nullptr) listener_->allocated(block, Bytes{size}, category);
 }
 
 void MeasuredAllocator::remove(const void* block) {
@@ -81,6 +87,7 @@ void MeasuredAllocator::remove(const void* block) {
   if (found == blocks_.end()) return;  // allocated before the wrapper was installed
   count(found->second.category, -found->second.bytes);
   blocks_.erase(found);
+  if (listener_ != nullptr) listener_->freed(block);
 }
 
 void MeasuredAllocator::adopt(const void* block, Category category) {
@@ -91,6 +98,7 @@ void MeasuredAllocator::adopt(const void* block, Category category) {
   count(found->second.category, -found->second.bytes);
   found->second.category = category;
   count(category, found->second.bytes);
+  if (listener_ != nullptr) listener_->adopted(block, category);
 }
 
 void MeasuredAllocator::begin_phase() {

@@ -28,9 +28,20 @@ struct MeasuredBytes {
   Bytes total;  // of all categories, without scratch
 };
 
+// Is told of every block as it comes and goes, from whichever thread; calls don't overlap.
+class AllocationListener {
+ public:
+  virtual ~AllocationListener() = default;
+  virtual void allocated(const void* block, Bytes bytes, std::optional<Category> category) = 0;
+  virtual void adopted(const void* block, Category category) = 0;
+  virtual void freed(const void* block) = 0;
+};
+
 class MeasuredAllocator {
  public:
   static MeasuredAllocator& install();
+
+  void set_listener(AllocationListener* listener);  // null: none. It must live until then
 
   // Blocks that this thread allocates while a Tag lives have its category; without one they are scratch.
   class Tag {
@@ -66,6 +77,7 @@ class MeasuredAllocator {
     std::optional<Category> category;  // empty: scratch
   };
   mutable std::mutex mutex_;
+  AllocationListener* listener_ = nullptr;
   std::unordered_map<const void*, Block> blocks_;
   MeasuredBytes current_, peak_;
   Bytes scratch_, scratch_peak_, with_scratch_peak_;

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randint.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,12 +36,13 @@ inline Result<Architecture> tiny_llama() {
 struct TinyRun {
   std::vector<StepReport> steps;
   std::vector<PhaseMemoryReport> memory;
+  std::optional<TrainingRun::Recording> recording;  // where it was asked for
 };
 
 // The global batch of a step is the same whatever the ranks: its rows go to the micro-batches of all ranks in
 // turn.
 inline Result<TinyRun> play_tiny(Communicator& communicator, const std::vector<std::string>& settings,
-                                 int steps) {
+                                 int steps, bool is_recorded = false) {
   PLIMSOLL_TRY(architecture, tiny_llama());
   Job job;
   job.framework = Framework::kNative;
@@ -52,6 +54,7 @@ inline Result<TinyRun> play_tiny(Communicator& communicator, const std::vector<s
                                        .job = resolved,
                                        .weights = fresh_weights(architecture, 1),
                                        .communicator = &communicator}));
+  if (is_recorded) run->start_recording();
   PLIMSOLL_CHECK(run->load());
   const BatchSource batches = [&](int64_t step, int64_t m, at::Tensor& ids,
                                   at::Tensor& labels) -> Result<void> {
@@ -71,6 +74,7 @@ inline Result<TinyRun> play_tiny(Communicator& communicator, const std::vector<s
     result.steps.push_back(report);
   }
   result.memory = run->memory();
+  if (is_recorded) result.recording = run->take_recording();
   return result;
 }
 

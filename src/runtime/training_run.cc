@@ -8,11 +8,14 @@
 #include <cmath>
 
 #include "runtime/learning_rate.h"
+#include "simulator/exact_trace.h"
 
 namespace plimsoll::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kStepsRecorded = 2;  // the first, and one that finds optimizer states
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -47,6 +50,10 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options, native::Training tra
 
 Result<void> TrainingRun::play(const std::string& phase, uint32_t section) {
   allocator_.begin_phase();
+  if (steps_to_record_ > 0) {
+    record_->begin_phase(phase);
+    recorded_.push_back({.phase = phase, .section = section});
+  }
   PLIMSOLL_CHECK(executor_->play(section));
   for (PhaseMemoryReport& m : memory_) {
     if (m.phase != phase) continue;
@@ -58,6 +65,23 @@ Result<void> TrainingRun::play(const std::string& phase, uint32_t section) {
     break;
   }
   return {};
+}
+
+void TrainingRun::listen(AllocationRecord* record) {
+  allocator_.set_listener(record);
+  executor_->observer = record;
+}
+
+void TrainingRun::start_recording() {
+  record_ = std::make_unique<AllocationRecord>(training_.program);
+  steps_to_record_ = kStepsRecorded;
+  listen(record_.get());
+}
+
+TrainingRun::Recording TrainingRun::take_recording() {
+  listen(nullptr);
+  steps_to_record_ = 0;
+  return {.predicted = exact_trace(training_.program, recorded_), .measured = record_->take()};
 }
 
 Result<void> TrainingRun::load() { return play("load", training_.load); }
@@ -107,6 +131,7 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
   PLIMSOLL_CHECK(executor_->finish());  // the norm is summed over the ranks, parameters are gathered
   report.gradient_norm = std::sqrt(executor_->tensor(training_.squared_norm).item<double>());
   ++steps_done_;
+  if (steps_to_record_ > 0 && --steps_to_record_ == 0) listen(nullptr);
   report.seconds = seconds_since(start);
   report.communication_seconds = executor_->communication_seconds - waited;
   return report;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "frameworks/native/training.h"
+#include "runtime/allocation_record.h"
 #include "runtime/executor.h"
 #include "runtime/model_host.h"
 #include "simulator/exact_peaks.h"
@@ -64,6 +65,13 @@ class TrainingRun {
   bool is_loss_wrong() const { return is_loss_wrong_; }  // the error that every rank has in the same step
   void set_steps_done(int64_t steps) { steps_done_ = steps; }  // after a checkpoint was read
 
+  // From now on through the end of the second step what is allocated is recorded. REQUIRES before load().
+  void start_recording();
+  struct Recording {
+    AllocationTrace predicted, measured;  // of the same phases
+  };
+  Recording take_recording();  // REQUIRES start_recording()
+
   // Called between the last backward of a step and the optimizer, where gradients are whole.
   std::function<Result<void>()> after_backward;
 
@@ -74,6 +82,7 @@ class TrainingRun {
  private:
   TrainingRun(const TrainingRunOptions& options, native::Training training);
 
+  void listen(AllocationRecord* record);  // null: not any more
   Result<void> play(const std::string& phase, uint32_t section);
   Result<double> mean_loss(double own);
 
@@ -85,6 +94,9 @@ class TrainingRun {
   ModelHost host_;
   std::unique_ptr<Executor> executor_;
   std::vector<PhaseMemoryReport> memory_;
+  std::unique_ptr<AllocationRecord> record_;
+  std::vector<PhaseStep> recorded_;  // phases
+  int64_t steps_to_record_ = 0;
   int64_t steps_done_ = 0;
   bool is_loss_wrong_ = false;
 };

@@ -23,6 +23,7 @@
 #include "train/checkpoints.h"
 #include "train/gradient_file.h"
 #include "train/model_config.h"
+#include "train/recording_files.h"
 #include "train/run_log.h"
 #include "train/run_page.h"
 #include "train/stored_weights.h"
@@ -130,6 +131,10 @@ class RankRun {
                                          .weights = std::move(source),
                                          .communicator = &communicator_}));
     run_ = std::move(run);
+    if (request_.recording) {
+      PLIMSOLL_CHECK(open_recording_folder(*request_.recording));
+      run_->start_recording();
+    }
     PLIMSOLL_TRY(log, place_.rank == 0 ? RunLog::open(job) : RunLog::silent(job));
     log_ = std::move(log);
     PLIMSOLL_TRY(dump, BatchDump::open(request_.batches));
@@ -191,6 +196,7 @@ class RankRun {
 
   Result<int> print_page() {
     log_->finish();
+    if (request_.recording) PLIMSOLL_CHECK(write_recording(*run_, *request_.recording, place_.rank));
     PLIMSOLL_TRY(rows, runtime::gather_texts(communicator_, memory_row(*run_)));
     if (place_.rank == 0)
       print_answer(run_page(prepared_->architecture, prepared_->resolved, *run_, *log_, rows), false);

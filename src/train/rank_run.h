@@ -15,6 +15,7 @@ namespace plimsoll {
 // What was asked for. It's the same on every rank, and read by each.
 struct TrainRequest {
   std::optional<std::string> job_file, gradients, batches;  // what files are named; the latter are written
+  std::optional<std::string> recording;                     // a folder
   std::vector<std::string> settings;
 };
 

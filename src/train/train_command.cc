@@ -41,7 +41,12 @@ class TrainCommand final : public Command {
             {.name = "--dump-batches",
              .value = "FILE",
              .help = "writes the tokens that are trained on, a line for each sequence",
-             .target = &request_.batches}};
+             .target = &request_.batches},
+            {.name = "--record",
+             .value = "FOLDER",
+             .help = "writes every rank's allocations of the first two steps as predicted and as measured: "
+                     "snapshots for plimsoll compare and replay",
+             .target = &request_.recording}};
   }
 
   Result<int> run() override {
@@ -77,6 +82,7 @@ class TrainCommand final : public Command {
     for (const std::string& setting : request_.settings) all.insert(all.end(), {"--set", setting});
     if (request_.gradients) all.insert(all.end(), {"--dump-gradients", *request_.gradients});
     if (request_.batches) all.insert(all.end(), {"--dump-batches", *request_.batches});
+    if (request_.recording) all.insert(all.end(), {"--record", *request_.recording});
     if (request_.job_file) all.insert(all.end(), {"--", *request_.job_file});
     return all;
   }
