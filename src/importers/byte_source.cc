@@ -59,7 +59,7 @@ struct OpenFile {
 
 class FileSource : public ByteSource {
  public:
-  FileSource(OpenFile file) : file_(std::move(file)) { file_size_ = file_.size; }
+  explicit FileSource(OpenFile file) : file_(std::move(file)) { file_size_ = file_.size; }
   ~FileSource() override { ::close(file_.descriptor); }
 
  protected:
@@ -94,7 +94,7 @@ class FileSource : public ByteSource {
 // One or more gzip members, one after the other.
 class GzipSource final : public FileSource {
  public:
-  GzipSource(OpenFile file) : FileSource(std::move(file)), input_(kInput) {
+  explicit GzipSource(OpenFile file) : FileSource(std::move(file)), input_(kInput) {
     constexpr int kGzip = 16;
     if (inflateInit2(&stream_, MAX_WBITS + kGzip) != Z_OK)
       fail_with("can't be decompressed", "some memory for it");

@@ -123,12 +123,15 @@ struct Launched {
   pid_t launcher = 0;
   std::vector<pid_t> ranks;
 };
-Launched launch(const Folder& folder, const std::string& script) {
+// `first` has run in every rank when launch() returns.
+Launched launch(const Folder& folder, const std::string& first, const std::string& script) {
   Launched job;
   job.launcher = fork();
   if (job.launcher == 0) {
     setenv("TMPDIR", (folder / "").c_str(), 1);  // a launcher that is killed leaves the job's folder
-    const Result<int> code = run_local_ranks(shell(2, "echo $$ > " + (folder / "$RANK") + "; " + script));
+    LocalRanks ranks = shell(2, first + "; echo $$ > " + (folder / "$RANK") + "; " + script);
+    ranks.grace = std::chrono::seconds(20);  // however busy the machine is
+    const Result<int> code = run_local_ranks(ranks);
     _exit(code ? *code : 99);
   }
   for (const char* rank : {"0", "1"}) {
@@ -140,7 +143,7 @@ Launched launch(const Folder& folder, const std::string& script) {
 
 TEST(LocalRanks, NoneOutlivesALauncherThatIsKilled) {
   const Folder folder;
-  const Launched job = launch(folder, "exec sleep 60");
+  const Launched job = launch(folder, ":", "exec sleep 60");
   EXPECT_TRUE(lives(job.ranks[0]) && lives(job.ranks[1]));
   kill(job.launcher, SIGKILL);
   waitpid(job.launcher, nullptr, 0);
@@ -149,8 +152,8 @@ TEST(LocalRanks, NoneOutlivesALauncherThatIsKilled) {
 
 TEST(LocalRanks, ASignalGoesToEveryRank) {
   const Folder folder;
-  const Launched job = launch(folder, "trap 'echo saved > " + (folder / "saved_$RANK") +
-                                          "; exit 0' TERM; while :; do sleep 0.05; done");
+  const Launched job = launch(folder, "trap 'echo saved > " + (folder / "saved_$RANK") + "; exit 0' TERM",
+                              "while :; do sleep 0.05; done");
   kill(job.launcher, SIGTERM);
   int status = 0;
   waitpid(job.launcher, &status, 0);
