@@ -34,13 +34,14 @@ inline Result<Architecture> tiny_llama() {
 
 struct TinyRun {
   std::vector<StepReport> steps;
+  std::vector<double> evaluations;  // before each step, on its batch
   std::vector<PhaseMemoryReport> memory;
 };
 
 // The global batch of a step is the same whatever the ranks: its rows go to the micro-batches of all ranks in
-// turn.
+// turn. With evaluations, each step's batch is evaluated before it.
 inline Result<TinyRun> play_tiny(Communicator& communicator, const std::vector<std::string>& settings,
-                                 int steps) {
+                                 int steps, bool evaluates = false) {
   PLIMSOLL_TRY(architecture, tiny_llama());
   Job job;
   job.framework = Framework::kNative;
@@ -67,6 +68,13 @@ inline Result<TinyRun> play_tiny(Communicator& communicator, const std::vector<s
   };
   TinyRun result;
   for (int step = 0; step < steps; ++step) {
+    if (evaluates) {
+      const BatchSource same = [&](int64_t, int64_t m, at::Tensor& ids, at::Tensor& labels) {
+        return batches(step, m, ids, labels);
+      };
+      PLIMSOLL_TRY(loss, run->evaluate(same, 1));
+      result.evaluations.push_back(loss);
+    }
     PLIMSOLL_TRY(report, run->step(batches));
     result.steps.push_back(report);
   }
