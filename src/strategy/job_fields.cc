@@ -448,7 +448,7 @@ Fields data_fields() {
       words({.path = "data.json_key", .help = "of JSON lines: where the text stands"},
             at(&Job::data, &DataChoice::json_key)),
       words({.path = "data.held_out",
-             .help = "what isn't trained on, for evaluation: a file or a folder of files of the same format",
+             .help = "for evaluation: a file or a folder of files like data.path's, which leaves them out",
              .default_text = "none"},
             at(&Job::data, &DataChoice::held_out)),
   };

@@ -29,11 +29,12 @@ Result<Batches> Batches::open(const ResolvedJob& job, int64_t vocabulary, int64_
     return fail({.position = {.key = "data.path"},
                  .message = "no data is given",
                  .expected = "a file or a folder to train on"});
-  return make(job, job.data.path, /*shuffled=*/true, vocabulary, rank);
+  return make(job, {.paths = {job.data.path}, .left_out = job.data.held_out}, /*shuffled=*/true, vocabulary,
+              rank);
 }
 
 Result<Batches> Batches::open_held_out(const ResolvedJob& job, int64_t vocabulary, int64_t rank) {
-  PLIMSOLL_TRY(batches, make(job, job.data.held_out, /*shuffled=*/false, vocabulary, rank));
+  PLIMSOLL_TRY(batches, make(job, {.paths = {job.data.held_out}}, /*shuffled=*/false, vocabulary, rank));
   if (batches.whole_steps() > 0) return batches;
   return fail({.position = {.file = job.data.held_out, .key = "data.held_out"},
                .message = fmt::format("has {} sequences of {} tokens", batches.corpus().windows(),
@@ -41,13 +42,13 @@ Result<Batches> Batches::open_held_out(const ResolvedJob& job, int64_t vocabular
                .expected = fmt::format("at least a step's batch of {}", job.batch.global_batch)});
 }
 
-Result<Batches> Batches::make(const ResolvedJob& job, const std::string& path, bool shuffled,
-                              int64_t vocabulary, int64_t rank) {
-  PLIMSOLL_TRY(corpus, Corpus::open({.paths = {path},
-                                     .format = format_of(job.data.format),
-                                     .text_key = job.data.json_key,
-                                     .vocabulary = vocabulary,
-                                     .sequence = job.batch.sequence}));
+Result<Batches> Batches::make(const ResolvedJob& job, CorpusOptions files, bool shuffled, int64_t vocabulary,
+                              int64_t rank) {
+  files.format = format_of(job.data.format);
+  files.text_key = job.data.json_key;
+  files.vocabulary = vocabulary;
+  files.sequence = job.batch.sequence;
+  PLIMSOLL_TRY(corpus, Corpus::open(files));
   PLIMSOLL_TRY(sampler, Sampler::make({.seed = static_cast<uint64_t>(job.run.seed),
                                        .windows = corpus.windows(),
                                        .global_batch = job.batch.global_batch,

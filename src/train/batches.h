@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "corpus/corpus.h"
 #include "corpus/sampler.h"
@@ -27,8 +26,8 @@ class Batches {
   int64_t samples_before(int64_t step) const { return sampler_.position_after(step - first_step_); }
 
  private:
-  static Result<Batches> make(const ResolvedJob& job, const std::string& path, bool shuffled,
-                              int64_t vocabulary, int64_t rank);
+  static Result<Batches> make(const ResolvedJob& job, CorpusOptions files, bool shuffled, int64_t vocabulary,
+                              int64_t rank);
   Batches(std::unique_ptr<Corpus> corpus, Sampler sampler, BatchShape shape, int64_t rank)
       : corpus_(std::move(corpus)), sampler_(sampler), shape_(shape), rank_(rank) {}
 
