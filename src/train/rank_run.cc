@@ -160,6 +160,7 @@ class RankRun {
     PLIMSOLL_CHECK(communicator_.all_reduce(all)->wait());
     log_->set_cost(
         {.model_flops = static_cast<double>(run_->flops_per_step().value), .peak_flops = all.item<double>()});
+    runtime::MeasuredAllocator::drop_kept();
     resident_before_ = runtime::resident_memory().now;
     return {};
   }
