@@ -43,13 +43,14 @@ inline constexpr int64_t kByteEndOfDocument = 256;
 
 struct CorpusOptions {
   std::vector<std::filesystem::path> paths;  // files, and folders for the files below, in the order of names
-  std::vector<std::string> endings;          // of the files to take from folders (".py"); empty: all
-  std::optional<CorpusFormat> format;        // empty: by the files' endings (corpus/corpus_files.h)
-  std::string text_key = "text";             // of JSON lines
-  std::string document_separator;            // in text; empty: none
-  bool end_of_document = true;               // an id behind each document of bytes
-  std::optional<TokenWidth> token_width;     // of token files that have no sidecar
-  std::optional<int64_t> vocabulary;         // of the model: ids are below it
+  std::filesystem::path left_out;      // this file, or what is below this folder, whatever link leads to it
+  std::vector<std::string> endings;    // of the files to take from folders (".py"); empty: all
+  std::optional<CorpusFormat> format;  // empty: by the files' endings (corpus/corpus_files.h)
+  std::string text_key = "text";       // of JSON lines
+  std::string document_separator;      // in text; empty: none
+  bool end_of_document = true;         // an id behind each document of bytes
+  std::optional<TokenWidth> token_width;  // of token files that have no sidecar
+  std::optional<int64_t> vocabulary;      // of the model: ids are below it
   int64_t sequence = 0;
 };
 

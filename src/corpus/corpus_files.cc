@@ -65,6 +65,14 @@ Result<void> add_file(const fs::path& path, bool may_be_empty, std::vector<Corpu
   return {};
 }
 
+// With links followed; both exist.
+bool is_at_or_below(const fs::path& path, const fs::path& top) {
+  std::error_code problem;
+  const fs::path inner = fs::canonical(path, problem), outer = fs::canonical(top, problem);
+  return !problem &&
+         std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 std::string named(const std::vector<fs::path>& paths) {
   return paths.empty() ? "the corpus" : paths.front().string();
 }
@@ -82,9 +90,15 @@ Result<CorpusFiles> find_corpus_files(const CorpusOptions& options) {
     PLIMSOLL_TRY(below, files_below(path, options));
     for (const fs::path& file : below) PLIMSOLL_CHECK(add_file(file, true, found.files));
   }
+  if (!options.left_out.empty())
+    std::erase_if(found.files,
+                  [&](const CorpusFile& file) { return is_at_or_below(file.path, options.left_out); });
   if (found.files.empty())
     return fail({.position = {.file = named(options.paths)},
-                 .message = "has no files to train on",
+                 .message = options.left_out.empty()
+                                ? "has no files to train on"
+                                : fmt::format("has no files to train on but {}, which is left out",
+                                              options.left_out.string()),
                  .expected = kExpectedFile});
   found.format = options.format.value_or(format_of(found.files.front().path));
   for (const CorpusFile& file : found.files)

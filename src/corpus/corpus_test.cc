@@ -52,6 +52,20 @@ TEST(Corpus, TextFilesAreDocumentsInTheOrderOfTheirNames) {
   EXPECT_EQ(opened({.paths = {folder / "b.txt", folder / "a.txt"}, .sequence = 1}), "once|the end|");
 }
 
+TEST(Corpus, WhatIsHeldOutIsLeftOutUnderEveryName) {
+  const fs::path folder = test_folder();
+  put(folder / "a.txt", "train");
+  put(folder / "b.txt", "held out");
+  put(folder / "c/b.txt", "too");
+  fs::create_symlink("b.txt", folder / "link.txt");
+  EXPECT_EQ(opened({.paths = {folder}, .sequence = 1}), "train|held out|too|held out|");
+  EXPECT_EQ(opened({.paths = {folder}, .left_out = folder / "b.txt", .sequence = 1}), "train|too|");
+  EXPECT_EQ(opened({.paths = {folder}, .left_out = folder / "c/../link.txt", .sequence = 1}), "train|too|");
+  EXPECT_EQ(opened({.paths = {folder}, .left_out = folder / "c", .sequence = 1}), "train|held out|held out|");
+  EXPECT_THAT(opened({.paths = {folder / "b.txt"}, .left_out = folder / "b.txt", .sequence = 1}),
+              HasSubstr("which is left out"));
+}
+
 TEST(Corpus, BytesBeyondAsciiAreTheirOwnIds) {
   const fs::path folder = test_folder();
   put(folder / "a.txt", "\xff\x80");

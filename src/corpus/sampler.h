@@ -41,6 +41,8 @@ class Sampler {
   int64_t window(int64_t step, int64_t row) const;
   int64_t epoch(int64_t step, int64_t row) const;
 
+  int64_t global_batch() const { return options_.global_batch; }
+
   // For checkpoints: how many samples came before step 0. Batches may have another size after seek().
   int64_t position() const { return position_; }
   int64_t position_after(int64_t steps) const { return position_ + steps * options_.global_batch; }

@@ -39,6 +39,8 @@ class Communicator {
   virtual std::unique_ptr<Work> reduce_scatter(at::Tensor& part, at::Tensor& whole) = 0;
   // `part` may be the rank's own slice of `whole`.
   virtual std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) = 0;
+  // So far: what collectives took, waited for or not.
+  virtual double seconds_under_way() const = 0;
 };
 
 }  // namespace plimsoll::runtime

@@ -15,6 +15,12 @@
 namespace plimsoll::runtime {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 at::ScalarType scalar_type_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -136,9 +142,9 @@ void Executor::adopt(TensorId id, const at::Tensor& made) {
 Result<void> Executor::wait_for(StorageId id) {
   if (!pending_[id.value]) return {};
   const std::shared_ptr<Work> work = std::move(pending_[id.value]);
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   const Result<void> done = work->wait();
-  communication_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  communication_seconds += seconds_since(start);
   return done;
 }
 
@@ -176,11 +182,13 @@ Result<void> Executor::play_op(const Op& op) {
   if (!row.adopts && !shares_input_storage(op.kind))
     for (TensorId t : p.outputs(op)) allocate(t);
   KernelCall call(*this, op);
+  const Clock::time_point start = Clock::now();
   try {
     row.run(call);
   } catch (const c10::Error& e) {
     return failed_in(p, op, e.what_without_backtrace());
   }
+  if (op.is_recomputed) recompute_seconds += seconds_since(start);
   if (!call.result) return failed_in(p, op, call.result.error().message);
   return {};
 }

@@ -66,6 +66,7 @@ class Executor {
   ExecutorObserver* observer = nullptr;
   StepSettings step;                 // of the next optimizer section
   double communication_seconds = 0;  // waited for collectives, so far
+  double recompute_seconds = 0;      // in kernels that compute again what forward had, so far
 
  private:
   friend class KernelCall;

@@ -6,10 +6,17 @@
 #include <algorithm>
 #include <cassert>
 
+#include "runtime/large_blocks.h"
+
 namespace plimsoll::runtime {
 namespace {
 
 thread_local std::optional<Category> current_tag;
+
+LargeBlocks& large_blocks() {
+  static auto* const blocks = new LargeBlocks;
+  return *blocks;
+}
 
 MeasuredAllocator& instance() {
   static auto* const allocator = new MeasuredAllocator;  // tensors may outlive main()
@@ -24,7 +31,7 @@ class CountingAllocator final : public c10::Allocator {
   explicit CountingAllocator(c10::Allocator* base) : base_(base) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    void* const data = base_->raw_allocate(bytes);
+    void* const data = bytes < kLargeBlock ? base_->raw_allocate(bytes) : take_large(bytes);
     if (data != nullptr) instance().add(data, bytes, current_tag);
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
@@ -36,8 +43,16 @@ class CountingAllocator final : public c10::Allocator {
  private:
   static void release(void* data) {
     if (data == nullptr) return;
-    instance().remove(data);
-    c10::GetDefaultCPUAllocator()->raw_deallocate(data);
+    const std::optional<size_t> bytes = instance().remove(data);
+    if (bytes.value_or(0) < kLargeBlock)
+      c10::GetDefaultCPUAllocator()->raw_deallocate(data);
+    else
+      large_blocks().give_back(data, *bytes);
+  }
+  static void* take_large(size_t bytes) {
+    void* const data = large_blocks().take(bytes);
+    TORCH_CHECK(data != nullptr, "not enough memory for a block of ", bytes, " bytes");
+    return data;
   }
   c10::Allocator* base_;
 };
@@ -81,13 +96,15 @@ void MeasuredAllocator::add(const void* block, size_t bytes, std::optional<Categ
   if (listener_ != nullptr) listener_->allocated(block, Bytes{size}, category);
 }
 
-void MeasuredAllocator::remove(const void* block) {
+std::optional<size_t> MeasuredAllocator::remove(const void* block) {
   const std::scoped_lock lock(mutex_);
   const auto found = blocks_.find(block);
-  if (found == blocks_.end()) return;  // allocated before the wrapper was installed
-  count(found->second.category, -found->second.bytes);
+  if (found == blocks_.end()) return std::nullopt;
+  const int64_t bytes = found->second.bytes;
+  count(found->second.category, -bytes);
   blocks_.erase(found);
   if (listener_ != nullptr) listener_->freed(block);
+  return static_cast<size_t>(bytes);
 }
 
 void MeasuredAllocator::adopt(const void* block, Category category) {
@@ -100,6 +117,8 @@ void MeasuredAllocator::adopt(const void* block, Category category) {
   count(category, found->second.bytes);
   if (listener_ != nullptr) listener_->adopted(block, category);
 }
+
+void MeasuredAllocator::drop_kept() { large_blocks().drop_kept(); }
 
 void MeasuredAllocator::begin_phase() {
   const std::scoped_lock lock(mutex_);

@@ -7,6 +7,8 @@
 //   { const MeasuredAllocator::Tag tag(Category::kActivation); ... at::empty(...) ... }
 //   allocator.peak().total;                                        // bytes as they were asked for
 //
+// Large blocks are from large_blocks.h, others from LibTorch's own allocator.
+//
 // Thread-safe. There is one CPU allocator in a process, hence one of these. Does not see what libraries take
 // from the system by themselves (MKL's buffers, compiled kernels).
 #pragma once
@@ -59,6 +61,8 @@ class MeasuredAllocator {
   // live.
   void adopt(const void* block, Category category);
 
+  static void drop_kept();  // gives blocks that nobody uses back to the system
+
   void begin_phase();  // peaks begin anew
   MeasuredBytes current() const;
   MeasuredBytes peak() const;       // since begin_phase, where `total` was highest first
@@ -69,7 +73,8 @@ class MeasuredAllocator {
  private:
   friend class CountingAllocator;
   void add(const void* block, size_t bytes, std::optional<Category> category);
-  void remove(const void* block);
+  // Its bytes; nothing of a block that was allocated before the wrapper was installed.
+  std::optional<size_t> remove(const void* block);
   void count(std::optional<Category> category, int64_t bytes);
 
   struct Block {

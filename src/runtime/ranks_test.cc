@@ -91,6 +91,24 @@ TEST_P(Ranks, NumbersOfRanksHaveTheSameLosses) {
   expect_same(steps_of(GetParam(), 2, 2), expected);
 }
 
+// An evaluation is the loss of the step that follows on the same batch: nothing of the model changes between.
+TEST(Evaluation, IsTheLossOfTheNextStep) {
+  for (const int64_t stage : {0, 3}) {
+    const InProcessGroup group(2, std::chrono::seconds(60));
+    const auto play = [&](int64_t rank) {
+      at::set_num_threads(1);
+      const std::unique_ptr<Communicator> communicator = group.join(rank);
+      const Result<TinyRun> run = play_tiny(*communicator, settings_of(2, stage, 2), 3, {.evaluates = true});
+      ASSERT_TRUE(run) << run.error().to_text();
+      for (size_t i = 0; i < run->steps.size(); ++i)
+        EXPECT_FLOAT_EQ(run->evaluations[i], run->steps[i].loss) << "stage " << stage << " step " << i + 1;
+    };
+    std::thread other(play, 1);
+    play(0);
+    other.join();
+  }
+}
+
 struct Bytes {
   int64_t ranks, stage;
 };

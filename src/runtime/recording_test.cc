@@ -40,7 +40,7 @@ std::vector<Step> steps_of(const AllocationTrace& trace) {
 Result<TrainingRun::Recording> recording_of(const std::vector<std::string>& settings) {
   const InProcessGroup group(1, std::chrono::seconds(60));
   const std::unique_ptr<Communicator> communicator = group.join(0);
-  PLIMSOLL_TRY(run, play_tiny(*communicator, settings, 3, true));
+  PLIMSOLL_TRY(run, play_tiny(*communicator, settings, 3, {.is_recorded = true}));
   return std::move(*run.recording);
 }
 

@@ -35,14 +35,20 @@ inline Result<Architecture> tiny_llama() {
 
 struct TinyRun {
   std::vector<StepReport> steps;
+  std::vector<double> evaluations;  // before each step, on its batch
   std::vector<PhaseMemoryReport> memory;
   std::optional<TrainingRun::Recording> recording;  // where it was asked for
+};
+
+struct TinyOptions {
+  bool evaluates = false;  // each step's batch before it
+  bool is_recorded = false;
 };
 
 // The global batch of a step is the same whatever the ranks: its rows go to the micro-batches of all ranks in
 // turn.
 inline Result<TinyRun> play_tiny(Communicator& communicator, const std::vector<std::string>& settings,
-                                 int steps, bool is_recorded = false) {
+                                 int steps, const TinyOptions& options = {}) {
   PLIMSOLL_TRY(architecture, tiny_llama());
   Job job;
   job.framework = Framework::kNative;
@@ -54,7 +60,7 @@ inline Result<TinyRun> play_tiny(Communicator& communicator, const std::vector<s
                                        .job = resolved,
                                        .weights = fresh_weights(architecture, 1),
                                        .communicator = &communicator}));
-  if (is_recorded) run->start_recording();
+  if (options.is_recorded) run->start_recording();
   PLIMSOLL_CHECK(run->load());
   const BatchSource batches = [&](int64_t step, int64_t m, at::Tensor& ids,
                                   at::Tensor& labels) -> Result<void> {
@@ -70,11 +76,18 @@ inline Result<TinyRun> play_tiny(Communicator& communicator, const std::vector<s
   };
   TinyRun result;
   for (int step = 0; step < steps; ++step) {
+    if (options.evaluates) {
+      const BatchSource same = [&](int64_t, int64_t m, at::Tensor& ids, at::Tensor& labels) {
+        return batches(step, m, ids, labels);
+      };
+      PLIMSOLL_TRY(loss, run->evaluate(same, 1));
+      result.evaluations.push_back(loss);
+    }
     PLIMSOLL_TRY(report, run->step(batches));
     result.steps.push_back(report);
   }
   result.memory = run->memory();
-  if (is_recorded) result.recording = run->take_recording();
+  if (options.is_recorded) result.recording = run->take_recording();
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "program/op_flops.h"
 #include "runtime/learning_rate.h"
 #include "simulator/exact_trace.h"
 
@@ -86,16 +87,44 @@ TrainingRun::Recording TrainingRun::take_recording() {
 
 Result<void> TrainingRun::load() { return play("load", training_.load); }
 
+Flops TrainingRun::flops_per_step() const {
+  Flops forward;
+  for (const native::MicroStep& m : training_.micro_steps)
+    forward += section_flops(training_.program, m.forward);
+  return 3 * forward * (communicator_ == nullptr ? 1 : communicator_->size());
+}
+
+double TrainingRun::seconds_under_way() const {
+  return communicator_ == nullptr ? 0 : communicator_->seconds_under_way();
+}
+
 Result<double> TrainingRun::mean_loss(double own) {
   if (communicator_ == nullptr || communicator_->size() == 1) return own;
   at::Tensor sum = at::full({1}, own, at::TensorOptions().dtype(at::kFloat));
-  PLIMSOLL_CHECK(communicator_->all_reduce(sum)->wait());
+  const Clock::time_point start = Clock::now();
+  PLIMSOLL_CHECK(communicator_->all_reduce(sum)->wait());  // after the gradients', which are queued before
+  executor_->communication_seconds += seconds_since(start);
   return sum.item<double>();
+}
+
+Result<double> TrainingRun::evaluate(const BatchSource& batches, int64_t steps) {
+  const native::MicroStep& evaluation = *training_.evaluation;
+  double sum = 0;
+  for (int64_t s = 0; s < steps; ++s)
+    for (int64_t m = 0; m < job_.batch.accumulation; ++m) {
+      at::Tensor ids = executor_->tensor(training_.ids), labels = executor_->tensor(training_.labels);
+      PLIMSOLL_CHECK(batches(s, m, ids, labels));
+      PLIMSOLL_CHECK(play("eval", evaluation.forward));
+      sum += executor_->tensor(evaluation.loss).item<double>();
+      PLIMSOLL_CHECK(executor_->play(evaluation.backward));
+    }
+  return mean_loss(sum / static_cast<double>(steps));
 }
 
 Result<StepReport> TrainingRun::step(const BatchSource& batches) {
   const Clock::time_point start = Clock::now();
-  const double waited = executor_->communication_seconds;
+  const double waited = executor_->communication_seconds, under_way = seconds_under_way(),
+               recomputed = executor_->recompute_seconds;
   StepReport report{.step = steps_done_ + 1, .learning_rate = learning_rate_at(job_.run, steps_done_ + 1)};
   const int iteration = steps_done_ == 0 ? 1 : 2;  // the program's names of the first and of a steady step
   const size_t count = training_.micro_steps.size();
@@ -134,6 +163,8 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
   if (steps_to_record_ > 0 && --steps_to_record_ == 0) listen(nullptr);
   report.seconds = seconds_since(start);
   report.communication_seconds = executor_->communication_seconds - waited;
+  report.collective_seconds = seconds_under_way() - under_way;
+  report.recompute_seconds = executor_->recompute_seconds - recomputed;
   return report;
 }
 

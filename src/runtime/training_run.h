@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,10 @@ struct StepReport {
   double gradient_norm = 0;  // before clipping
   double learning_rate = 0;
   double seconds = 0;
-  double communication_seconds = 0;  // of them waiting for other ranks
+  double communication_seconds = 0;       // of them waiting for other ranks
+  double collective_seconds = 0;          // what collectives took, most of it beside computation
+  double recompute_seconds = 0;           // computing again what forward had
+  std::optional<double> evaluation_loss;  // after the step, when it was evaluated
 };
 
 // A phase of the program as predicted, and as it was measured when it was played first.
@@ -61,6 +65,8 @@ class TrainingRun {
   Result<void> load();
   // Errors: a loss that is no number; what the executor says.
   Result<StepReport> step(const BatchSource& batches);
+  // The mean loss over so many steps' batches, without gradients. REQUIRES training().evaluation.
+  Result<double> evaluate(const BatchSource& batches, int64_t steps);
   int64_t steps_done() const { return steps_done_; }
   bool is_loss_wrong() const { return is_loss_wrong_; }  // the error that every rank has in the same step
   void set_steps_done(int64_t steps) { steps_done_ = steps; }  // after a checkpoint was read
@@ -78,6 +84,8 @@ class TrainingRun {
   Executor& executor() { return *executor_; }
   const native::Training& training() const { return training_; }
   const std::vector<PhaseMemoryReport>& memory() const { return memory_; }
+  // What the model takes of a step of all ranks, whatever is computed again (program/op_flops.h).
+  Flops flops_per_step() const;
 
  private:
   TrainingRun(const TrainingRunOptions& options, native::Training training);
@@ -85,6 +93,7 @@ class TrainingRun {
   void listen(AllocationRecord* record);  // null: not any more
   Result<void> play(const std::string& phase, uint32_t section);
   Result<double> mean_loss(double own);
+  double seconds_under_way() const;
 
   const Architecture& a_;
   const ResolvedJob& job_;

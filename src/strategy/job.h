@@ -225,6 +225,7 @@ struct RunSettings {
   double momentum = 0.9;         // of sgd-momentum
   int64_t threads = 0;           // of each rank; 0: the machine's cores over the local ranks
   std::string metrics;           // file for a JSON line a step; empty: none
+  int64_t evaluate_every = 0;    // steps; 0: at the end only
   std::string checkpoints;       // folder; empty: none are written
   int64_t checkpoint_every = 0;  // steps; 0: at the end only
   bool resume = true;            // from the last checkpoint in the folder, when there is one
@@ -236,6 +237,7 @@ struct DataChoice {
   std::string path;  // a file or a folder
   DataFormat format = DataFormat::kAutomatic;
   std::string json_key = "text";  // of JSON lines
+  std::string held_out;           // a file or a folder, like `path`; empty: no evaluation
 
   bool operator==(const DataChoice&) const = default;
 };

@@ -422,6 +422,10 @@ Fields train_fields() {
           {0, kMaxThreads}, run(&RunSettings::threads)),
       words({.path = "train.metrics", .help = "file that gets a JSON line a step", .default_text = "none"},
             run(&RunSettings::metrics)),
+      integer({.path = "train.evaluate_every",
+               .unit = "steps",
+               .help = "between evaluations on data.held_out; 0: one at the end"},
+              {0, kMaxSteps}, run(&RunSettings::evaluate_every)),
       words({.path = "train.checkpoints", .help = "folder for checkpoints", .default_text = "none"},
             run(&RunSettings::checkpoints)),
       integer({.path = "train.checkpoint_every",
@@ -443,6 +447,10 @@ Fields data_fields() {
                          at(&Job::data, &DataChoice::format)),
       words({.path = "data.json_key", .help = "of JSON lines: where the text stands"},
             at(&Job::data, &DataChoice::json_key)),
+      words({.path = "data.held_out",
+             .help = "for evaluation: a file or a folder of files like data.path's, which leaves them out",
+             .default_text = "none"},
+            at(&Job::data, &DataChoice::held_out)),
   };
 }
 

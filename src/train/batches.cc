@@ -1,5 +1,7 @@
 #include "train/batches.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -27,14 +29,30 @@ Result<Batches> Batches::open(const ResolvedJob& job, int64_t vocabulary, int64_
     return fail({.position = {.key = "data.path"},
                  .message = "no data is given",
                  .expected = "a file or a folder to train on"});
-  PLIMSOLL_TRY(corpus, Corpus::open({.paths = {job.data.path},
-                                     .format = format_of(job.data.format),
-                                     .text_key = job.data.json_key,
-                                     .vocabulary = vocabulary,
-                                     .sequence = job.batch.sequence}));
+  return make(job, {.paths = {job.data.path}, .left_out = job.data.held_out}, /*shuffled=*/true, vocabulary,
+              rank);
+}
+
+Result<Batches> Batches::open_held_out(const ResolvedJob& job, int64_t vocabulary, int64_t rank) {
+  PLIMSOLL_TRY(batches, make(job, {.paths = {job.data.held_out}}, /*shuffled=*/false, vocabulary, rank));
+  if (batches.whole_steps() > 0) return batches;
+  return fail({.position = {.file = job.data.held_out, .key = "data.held_out"},
+               .message = fmt::format("has {} sequences of {} tokens", batches.corpus().windows(),
+                                      job.batch.sequence),
+               .expected = fmt::format("at least a step's batch of {}", job.batch.global_batch)});
+}
+
+Result<Batches> Batches::make(const ResolvedJob& job, CorpusOptions files, bool shuffled, int64_t vocabulary,
+                              int64_t rank) {
+  files.format = format_of(job.data.format);
+  files.text_key = job.data.json_key;
+  files.vocabulary = vocabulary;
+  files.sequence = job.batch.sequence;
+  PLIMSOLL_TRY(corpus, Corpus::open(files));
   PLIMSOLL_TRY(sampler, Sampler::make({.seed = static_cast<uint64_t>(job.run.seed),
                                        .windows = corpus.windows(),
-                                       .global_batch = job.batch.global_batch}));
+                                       .global_batch = job.batch.global_batch,
+                                       .shuffled = shuffled}));
   PLIMSOLL_TRY(shape, BatchShape::make({.global_batch = job.batch.global_batch,
                                         .ranks = job.mesh.data,
                                         .micro_batch = job.batch.micro_batch}));

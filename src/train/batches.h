@@ -14,15 +14,20 @@ class Batches {
  public:
   // Errors: no data.path; what Corpus::open() says; a corpus without a window.
   static Result<Batches> open(const ResolvedJob& job, int64_t vocabulary, int64_t rank);
+  // Of data.held_out, in its own order. Errors: less of it than a step's batch.
+  static Result<Batches> open_held_out(const ResolvedJob& job, int64_t vocabulary, int64_t rank);
 
   // REQUIRES step isn't before the one that was sought.
   Result<void> fill(int64_t step, int64_t micro_step, at::Tensor& ids, at::Tensor& labels) const;
   const Corpus& corpus() const { return *corpus_; }
+  int64_t whole_steps() const { return corpus_->windows() / sampler_.global_batch(); }  // of an epoch
   // For checkpoints: `samples` came before the step numbered `step`, with batches of any size.
   void seek(int64_t step, int64_t samples);
   int64_t samples_before(int64_t step) const { return sampler_.position_after(step - first_step_); }
 
  private:
+  static Result<Batches> make(const ResolvedJob& job, CorpusOptions files, bool shuffled, int64_t vocabulary,
+                              int64_t rank);
   Batches(std::unique_ptr<Corpus> corpus, Sampler sampler, BatchShape shape, int64_t rank)
       : corpus_(std::move(corpus)), sampler_(sampler), shape_(shape), rank_(rank) {}
 

@@ -1,6 +1,7 @@
 #include "train/rank_run.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 #include "importers/hf_config/presets.h"
 #include "runtime/communication/gloo.h"
 #include "runtime/communication/texts.h"
+#include "runtime/machine_peak.h"
+#include "runtime/resident_memory.h"
 #include "runtime/training_run.h"
 #include "strategy/job_file.h"
 #include "strategy/resolve.h"
@@ -104,6 +107,7 @@ class RankRun {
     const Result<void> agreed = agree(communicator_, opened, opened ? to_toml(prepared_->job) : "");
     if (!agreed) return end_together(communicator_, agreed.error());
     at::set_num_threads(thread_count(prepared_->resolved, place_.local_size));
+    PLIMSOLL_CHECK(measure_machine());
     PLIMSOLL_CHECK(run_->load());
     const Result<void> restored = checkpoints_->restore(*run_, *batches_);
     if (!restored) return end_together(communicator_, restored.error());
@@ -125,6 +129,7 @@ class RankRun {
     PLIMSOLL_CHECK(open_checkpoints());
     PLIMSOLL_TRY(batches, Batches::open(job, architecture.vocab, place_.rank));
     batches_ = std::move(batches);
+    PLIMSOLL_CHECK(open_held_out());
     PLIMSOLL_TRY(source, weights());
     PLIMSOLL_TRY(run, TrainingRun::make({.architecture = architecture,
                                          .job = job,
@@ -139,6 +144,36 @@ class RankRun {
     log_ = std::move(log);
     PLIMSOLL_TRY(dump, BatchDump::open(request_.batches));
     dump_ = std::move(dump);
+    return {};
+  }
+
+  Result<void> open_held_out() {
+    const ResolvedJob& job = prepared_->resolved;
+    if (job.data.held_out.empty()) {
+      if (job.run.evaluate_every == 0) return {};
+      return fail({.position = {.key = "train.evaluate_every"},
+                   .message = "nothing is held out for evaluations",
+                   .expected = "data.held_out: a file or a folder"});
+    }
+    if (!job.loop.has_evaluation)
+      return fail({.position = {.key = "data.held_out"},
+                   .message = "the job has no evaluation",
+                   .expected = "loop.evaluation true"});
+    PLIMSOLL_TRY(batches, Batches::open_held_out(job, prepared_->architecture.vocab, place_.rank));
+    held_out_ = std::move(batches);
+    return {};
+  }
+
+  // All ranks at the same time: those of one machine share it.
+  Result<void> measure_machine() {
+    const DType dtype = parameter_dtype(prepared_->resolved.precision);
+    const double own = runtime::measure_peak_flops(dtype == DType::kBFloat16 ? at::kBFloat16 : at::kFloat);
+    at::Tensor all = at::full({1}, own, at::TensorOptions(at::kFloat));
+    PLIMSOLL_CHECK(communicator_.all_reduce(all)->wait());
+    log_->set_cost(
+        {.model_flops = static_cast<double>(run_->flops_per_step().value), .peak_flops = all.item<double>()});
+    runtime::MeasuredAllocator::drop_kept();
+    resident_before_ = runtime::resident_memory().now;
     return {};
   }
 
@@ -188,18 +223,35 @@ class RankRun {
         };
       PLIMSOLL_TRY(step, run_->step(source));
       run_->after_backward = nullptr;
+      PLIMSOLL_CHECK(evaluate_after(step));
       PLIMSOLL_CHECK(log_->add(step));
       PLIMSOLL_CHECK(checkpoints_->after_step(*run_, *batches_, step.loss));
     }
     return {};
   }
 
+  Result<void> evaluate_after(runtime::StepReport& step) {
+    if (!held_out_) return {};
+    const RunSettings& run = prepared_->resolved.run;
+    const bool is_due = run.evaluate_every > 0 && step.step % run.evaluate_every == 0;
+    if (!is_due && step.step < run.steps) return {};
+    const runtime::BatchSource source = [&](int64_t s, int64_t m, at::Tensor& ids, at::Tensor& labels) {
+      return held_out_->fill(s, m, ids, labels);
+    };
+    PLIMSOLL_TRY(loss, run_->evaluate(source, held_out_->whole_steps()));
+    step.evaluation_loss = loss;
+    return {};
+  }
+
   Result<int> print_page() {
     log_->finish();
     if (request_.recording) PLIMSOLL_CHECK(write_recording(*run_, *request_.recording, place_.rank));
-    PLIMSOLL_TRY(rows, runtime::gather_texts(communicator_, memory_row(*run_)));
+    PLIMSOLL_TRY(memory, runtime::gather_texts(communicator_, memory_row(*run_)));
+    PLIMSOLL_TRY(resident, runtime::gather_texts(communicator_, resident_row(resident_before_)));
     if (place_.rank == 0)
-      print_answer(run_page(prepared_->architecture, prepared_->resolved, *run_, *log_, rows), false);
+      print_answer(run_page(prepared_->architecture, prepared_->resolved, *run_, *log_,
+                            {.memory = memory, .resident = resident}),
+                   false);
     return kAnswered;
   }
 
@@ -208,11 +260,12 @@ class RankRun {
   Communicator& communicator_;
   std::unique_ptr<PreparedJob> prepared_;  // the rest refers to it
   std::optional<Checkpoints> checkpoints_;
-  std::optional<Batches> batches_;
+  std::optional<Batches> batches_, held_out_;
   std::optional<ModelWeights> stored_;
   std::unique_ptr<TrainingRun> run_;
   std::optional<RunLog> log_;
   std::optional<BatchDump> dump_;
+  Bytes resident_before_;  // with the libraries' code and threads, before the model
 };
 
 // Launchers other than our own don't say whose words these are.

@@ -11,6 +11,12 @@ namespace {
 
 constexpr double kSecondsBetweenLines = 10;  // where there is no terminal
 
+std::string left_text(double seconds) {
+  constexpr double kMinute = 60, kMinutesShown = 2 * kMinute;
+  return seconds < kMinutesShown ? fmt::format("{:.0f} s left", seconds)
+                                 : fmt::format("{:.0f} min left", seconds / kMinute);
+}
+
 }  // namespace
 
 RunLog RunLog::silent(const ResolvedJob& job) {
@@ -38,29 +44,39 @@ Result<RunLog> RunLog::open(const ResolvedJob& job) {
 Result<void> RunLog::add(const runtime::StepReport& step) {
   steps_.push_back(step);
   seconds_ += step.seconds;
-  const double rate = tokens_per_step_ / step.seconds;
-  if (metrics_) {
-    const std::string line = fmt::format(
-        "{{\"step\": {}, \"loss\": {}, \"gradient_norm\": {}, \"learning_rate\": {}, \"tokens_per_second\": "
-        "{:.1f}, "
-        "\"step_seconds\": {:.6f}, \"communication_seconds\": {:.6f}}}\n",
-        step.step, step.loss, step.gradient_norm, step.learning_rate, rate, step.seconds,
-        step.communication_seconds);
-    const bool is_written = std::fputs(line.c_str(), metrics_.get()) >= 0 && std::fflush(metrics_.get()) == 0;
-    if (!is_written)
-      return fail({.position = {.file = metrics_name_, .key = "train.metrics"},
-                   .message = fmt::format("cannot be written: {}", std::strerror(errno))});
-  }
-  if (is_silent_) return {};
-  const std::string text =
-      fmt::format("step {} of {}: loss {:.4f}, {:.0f} tokens/s", step.step, all_steps_, step.loss, rate);
-  if (is_terminal_) {
-    std::fputs(fmt::format("\r\033[K{}", text).c_str(), stderr);
-  } else if (step.step == 1 || step.step == all_steps_ || seconds_ - shown_at_ >= kSecondsBetweenLines) {
-    shown_at_ = seconds_;
-    std::fputs((text + "\n").c_str(), stderr);
-  }
+  if (metrics_) PLIMSOLL_CHECK(write_metrics(step));
+  if (!is_silent_) show(step);
   return {};
+}
+
+Result<void> RunLog::write_metrics(const runtime::StepReport& step) {
+  const std::string line = fmt::format(
+      "{{\"step\": {}, \"loss\": {}, \"gradient_norm\": {}, \"learning_rate\": {}, \"tokens_per_second\": "
+      "{:.1f}, \"step_seconds\": {:.6f}, \"communication_seconds\": {:.6f}, \"collective_seconds\": {:.6f}, "
+      "\"recompute_seconds\": {:.6f}, \"model_flops_utilization\": {:.4f}{}}}\n",
+      step.step, step.loss, step.gradient_norm, step.learning_rate, tokens_per_step_ / step.seconds,
+      step.seconds, step.communication_seconds, step.collective_seconds, step.recompute_seconds,
+      cost_.utilization(step.seconds),
+      step.evaluation_loss ? fmt::format(", \"evaluation_loss\": {}", *step.evaluation_loss) : "");
+  const bool is_written = std::fputs(line.c_str(), metrics_.get()) >= 0 && std::fflush(metrics_.get()) == 0;
+  if (is_written) return {};
+  return fail({.position = {.file = metrics_name_, .key = "train.metrics"},
+               .message = fmt::format("cannot be written: {}", std::strerror(errno))});
+}
+
+void RunLog::show(const runtime::StepReport& step) {
+  const bool is_now = is_terminal_ || step.evaluation_loss || step.step == 1 || step.step == all_steps_ ||
+                      seconds_ - shown_at_ >= kSecondsBetweenLines;
+  if (!is_now) return;
+  shown_at_ = seconds_;
+  const double left =
+      static_cast<double>(all_steps_ - step.step) * seconds_ / static_cast<double>(steps_.size());
+  const std::string text =
+      fmt::format("step {} of {}: loss {:.4f}, {:.0f} tokens/s, MFU {:.0f}%, {}", step.step, all_steps_,
+                  step.loss, tokens_per_step_ / step.seconds, 100 * cost_.utilization(step.seconds),
+                  left_text(left)) +
+      (step.evaluation_loss ? fmt::format("; held out: loss {:.4f}", *step.evaluation_loss) : "");
+  std::fputs((is_terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
 }
 
 void RunLog::finish() {

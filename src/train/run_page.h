@@ -14,8 +14,14 @@ namespace plimsoll {
 // A rank's row of the page: its highest predicted and measured peak, scratch, whether its phases are equal.
 std::string memory_row(const runtime::TrainingRun& run);
 
-// REQUIRES a memory row of each rank, of which this is rank 0.
+// And one of its resident set: at its peak, and as it was before the model.
+std::string resident_row(Bytes before);
+
+struct RankRows {
+  std::span<const std::string> memory, resident;  // of each rank
+};
+// Of rank 0.
 std::string run_page(const Architecture& architecture, const ResolvedJob& job,
-                     const runtime::TrainingRun& run, const RunLog& log, std::span<const std::string> rows);
+                     const runtime::TrainingRun& run, const RunLog& log, const RankRows& ranks);
 
 }  // namespace plimsoll

@@ -10,6 +10,7 @@
 
 #include "frameworks/native/units.h"
 #include "frameworks/pytorch/small_model.h"
+#include "program/op_flops.h"
 #include "program/text.h"
 #include "strategy/job_file.h"
 #include "strategy/resolve.h"
@@ -133,6 +134,24 @@ TEST(NativeTraining, ProductsAreSummedInPlace) {
   const Result<Program> parsed = parse_program(text, "test");
   ASSERT_TRUE(parsed) << parsed.error().to_text();
   EXPECT_EQ(to_text(*parsed), text);
+}
+
+// Of a token: 2 for each weight of a linear layer, 4 x sequence for each channel of attention. Source:
+// Chowdhery et al., arXiv:2204.02311, appendix B (6 and 12 with the backward).
+TEST(NativeTraining, ModelFlopsAreThoseOfTheFormula) {
+  constexpr int64_t kSequence = 16, kTokens = 2 * kSequence;  // job_of()
+  for (const std::string family : {"llama", "qwen3", "mistral", "qwen2"})
+    for (const std::string recompute : {"none", "full", "selective"}) {
+      const Architecture a = small(family);
+      const Training t = training_of(a, {"recompute.mode=" + recompute});
+      int64_t weights = a.is_tied ? a.vocab * a.hidden : 0, channels = 0;
+      for (const ParameterTensor& p : a.parameters)
+        if (p.shape.size() == 2 && p.name.find("embed") == std::string::npos) weights += p.elements();
+      for (const Layer& layer : a.layers) channels += layer.attention.heads * layer.attention.head_dim;
+      EXPECT_EQ(section_flops(t.program, t.micro_steps[0].forward),
+                Flops{kTokens * (2 * weights + 4 * channels * kSequence)})
+          << family << recompute;
+    }
 }
 
 // A step leaves exactly what it found, so every later step is like the first.

@@ -19,7 +19,7 @@ namespace {
 struct Hello {
   CollectiveHeader header;
   int64_t process = 0;
-  uint64_t address = 0;
+  void* address = nullptr;  // of the tensor in that process
 };
 
 constexpr int64_t kBlock = int64_t{1} << 17;  // bytes: the blocks of all ranks stay in the second-level cache
@@ -47,7 +47,7 @@ class DirectCarrier final : public Carrier {
 
   Result<void> run(const Collective& c) override {
     const bool is_gather = c.header.kind == CollectiveKind::kAllGather;
-    say(c.header, (is_gather ? c.part : c.whole).const_data_ptr());
+    say(c.header, (is_gather ? c.part : c.whole).data_ptr());
     PLIMSOLL_CHECK(compare(place_, hellos_));
     if (is_gather) {
       gather(c);
@@ -66,9 +66,8 @@ class DirectCarrier final : public Carrier {
   }
 
  private:
-  void say(const CollectiveHeader& header, const void* tensor) {
-    hellos_ = exchange(
-        place_, Hello{.header = header, .process = getpid(), .address = reinterpret_cast<uint64_t>(tensor)});
+  void say(const CollectiveHeader& header, void* tensor) {
+    hellos_ = exchange(place_, Hello{.header = header, .process = getpid(), .address = tensor});
   }
   void meet() { exchange(place_, uint8_t{1}); }
 
@@ -77,9 +76,7 @@ class DirectCarrier final : public Carrier {
     for (int64_t done = 0; done < bytes;) {
       const auto count = static_cast<size_t>(std::min(bytes - done, kAtOnce));
       const iovec here{.iov_base = static_cast<char*>(to) + done, .iov_len = count};
-      const iovec there{
-          .iov_base = reinterpret_cast<void*>(hello.address + static_cast<uint64_t>(offset + done)),
-          .iov_len = count};
+      const iovec there{.iov_base = static_cast<char*>(hello.address) + offset + done, .iov_len = count};
       const ssize_t got = process_vm_readv(static_cast<pid_t>(hello.process), &here, 1, &there, 1, 0);
       if (got <= 0) return false;
       done += got;

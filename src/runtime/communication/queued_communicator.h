@@ -18,6 +18,7 @@ class QueuedCommunicator : public Communicator {
   std::unique_ptr<Work> all_reduce(at::Tensor& tensor) final;
   std::unique_ptr<Work> reduce_scatter(at::Tensor& part, at::Tensor& whole) final;
   std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) final;
+  double seconds_under_way() const final { return queue_->busy_seconds(); }
 
  protected:
   void begin(IdleWatch watch) { queue_ = std::make_unique<WorkQueue>(std::move(watch)); }

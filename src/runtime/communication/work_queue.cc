@@ -67,6 +67,11 @@ std::unique_ptr<Work> WorkQueue::submit(Task task) {
   return std::make_unique<Handle>(std::move(entry));
 }
 
+double WorkQueue::busy_seconds() const {
+  const std::scoped_lock lock(mutex_);
+  return std::chrono::duration<double>(busy_).count();
+}
+
 // Waits for an entry, looking around meanwhile. False: the queue is closed and empty.
 bool WorkQueue::next(std::unique_lock<std::mutex>& lock) {
   const auto has_news = [this] { return is_closing_ || !entries_.empty(); };
@@ -90,8 +95,10 @@ void WorkQueue::run() {
       continue;
     }
     lock.unlock();
+    const auto start = std::chrono::steady_clock::now();
     Result<void> result = entry->task();
     lock.lock();
+    busy_ += std::chrono::steady_clock::now() - start;
     if (!result) failure_ = result.error();
     entry->finish(std::move(result));
   }

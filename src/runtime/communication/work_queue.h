@@ -37,6 +37,7 @@ class WorkQueue {
   WorkQueue& operator=(const WorkQueue&) = delete;
 
   std::unique_ptr<Work> submit(Task task);
+  double busy_seconds() const;  // that tasks which are over took
 
  private:
   class Handle;
@@ -45,11 +46,12 @@ class WorkQueue {
   bool next(std::unique_lock<std::mutex>& lock);
 
   const IdleWatch watch_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable has_news_;
   std::deque<std::shared_ptr<Entry>> entries_;
   std::optional<Error> failure_;
   bool is_closing_ = false;
+  std::chrono::steady_clock::duration busy_{};
   std::thread thread_;  // last: sees the others made
 };
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 namespace plimsoll::runtime {
@@ -61,6 +63,23 @@ TEST(WorkQueue, WhatIsSeenWhileNothingRunsFailsTheNext) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(queue.submit([]() -> Result<void> { return {}; })->wait().error().message, "seen");
   EXPECT_EQ(looks, 3);
+}
+
+TEST(WorkQueue, CountsTheTimeOfItsTasksOnly) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kIdle = std::chrono::milliseconds(200), kBusy = std::chrono::milliseconds(50);
+  WorkQueue queue({});
+  const Clock::time_point start = Clock::now();
+  std::this_thread::sleep_for(kIdle);
+  const auto task = [=]() -> Result<void> {
+    std::this_thread::sleep_for(kBusy);
+    return {};
+  };
+  const auto first = queue.submit(task), second = queue.submit(task);
+  ASSERT_TRUE(first->wait().has_value() && second->wait().has_value());
+  const double all = std::chrono::duration<double>(Clock::now() - start).count();
+  EXPECT_GE(queue.busy_seconds(), std::chrono::duration<double>(2 * kBusy).count());
+  EXPECT_LE(queue.busy_seconds(), all - std::chrono::duration<double>(kIdle).count());
 }
 
 }  // namespace

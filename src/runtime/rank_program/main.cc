@@ -112,7 +112,7 @@ Result<void> bandwidth(Communicator& c, const Arguments&) {
 
 // Errors: a phase whose measured peak is not the predicted one.
 Result<void> play(Communicator& c, const Arguments& settings) {
-  PLIMSOLL_TRY(run, play_tiny(c, settings, 3));
+  PLIMSOLL_TRY(run, play_tiny(c, settings, 3, {.evaluates = true}));
   if (c.rank() == 0)
     for (const StepReport& step : run.steps) fmt::print("{:.9f} {:.9f}\n", step.loss, step.gradient_norm);
   int64_t times = 0;
