@@ -19,11 +19,11 @@ namespace {
 
 // How many statements of changed programs an answer may cost. Of a job that runs the table: all rows of a
 // model of 32 layers. Of one that runs out of memory, which is worth waiting up to a second for, the table
-// and the search for a cure; of a large program (a model of some 70 layers) no more than a moment allows.
+// and the search for a cure; of a large program (a model of some 100 layers) no more than a moment allows.
 constexpr size_t kStatementsOfTable = 140'000;
 constexpr size_t kStatementsOfTableUnfit = 1'000'000;
 constexpr size_t kStatementsOfCure = 3'500'000;
-constexpr size_t kLargeProgram = 30'000;
+constexpr size_t kLargeProgram = 60'000;
 constexpr size_t kStatementsOfLargeCure = 200'000;
 constexpr size_t kFewest = 2;
 
