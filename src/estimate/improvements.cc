@@ -239,6 +239,7 @@ class Finder {
   void take_several(const PartIndices& parts, const QuickAnswer& answer) {
     std::map<PartIndices, Change> known{{parts, jobs_.change_of(together(parts), answer)}};
     Bytes best = answer.wanted;
+    const Fit best_fit = std::max(answer.gpu, answer.host);
     const auto are_no_worse = [&](const std::vector<PartIndices>& lists) {
       std::vector<Candidate> asked;
       size_t cost = jobs_.statements();
@@ -249,7 +250,8 @@ class Finder {
       if (cost > statements_of_table() && !tries_all_) return std::vector<bool>(lists.size(), false);
       const std::vector<Result<QuickAnswer>> answers = jobs_.answers_for(asked);
       std::vector<bool> does;
-      for (const auto& a : answers) does.push_back(a && a->wanted < best + kLeastSaving);
+      for (const auto& a : answers)
+        does.push_back(a && a->wanted < best + kLeastSaving && std::max(a->gpu, a->host) <= best_fit);
       for (size_t i = 0; i < lists.size(); ++i) {
         if (!does[i]) continue;
         best = std::min(best, answers[i]->wanted);
