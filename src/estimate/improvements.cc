@@ -19,11 +19,11 @@ namespace {
 
 // How many statements of changed programs an answer may cost. Of a job that runs the table: all rows of a
 // model of 32 layers. Of one that runs out of memory, which is worth waiting up to a second for, the table
-// and the search for a cure; of a large program (a model of some 70 layers) no more than a moment allows.
+// and the search for a cure; of a large program (a model of some 100 layers) no more than a moment allows.
 constexpr size_t kStatementsOfTable = 140'000;
 constexpr size_t kStatementsOfTableUnfit = 1'000'000;
 constexpr size_t kStatementsOfCure = 3'500'000;
-constexpr size_t kLargeProgram = 30'000;
+constexpr size_t kLargeProgram = 60'000;
 constexpr size_t kStatementsOfLargeCure = 200'000;
 constexpr size_t kFewest = 2;
 
@@ -239,6 +239,7 @@ class Finder {
   void take_several(const PartIndices& parts, const QuickAnswer& answer) {
     std::map<PartIndices, Change> known{{parts, jobs_.change_of(together(parts), answer)}};
     Bytes best = answer.wanted;
+    const Fit best_fit = std::max(answer.gpu, answer.host);
     const auto are_no_worse = [&](const std::vector<PartIndices>& lists) {
       std::vector<Candidate> asked;
       size_t cost = jobs_.statements();
@@ -249,7 +250,8 @@ class Finder {
       if (cost > statements_of_table() && !tries_all_) return std::vector<bool>(lists.size(), false);
       const std::vector<Result<QuickAnswer>> answers = jobs_.answers_for(asked);
       std::vector<bool> does;
-      for (const auto& a : answers) does.push_back(a && a->wanted < best + kLeastSaving);
+      for (const auto& a : answers)
+        does.push_back(a && a->wanted < best + kLeastSaving && std::max(a->gpu, a->host) <= best_fit);
       for (size_t i = 0; i < lists.size(); ++i) {
         if (!does[i]) continue;
         best = std::min(best, answers[i]->wanted);

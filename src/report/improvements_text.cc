@@ -26,6 +26,14 @@ std::string verdict_words(Fit gpu, Fit host, bool names_gpu) {
                     : fmt::format("GPU {}, host {}", words_of(gpu), words_of(host));
 }
 
+// A job at risk that takes more than the GPU has without limit runs since the allocator gives cached segments
+// back in time.
+std::string verdict_of(const Estimate& e, Fit gpu, Fit host, Bytes wanted, bool has_host) {
+  std::string words = verdict_words(gpu, host, has_host);
+  if (gpu == Fit::kAtRisk && wanted > e.device_limit()) words += ", by freeing its cache";
+  return words;
+}
+
 std::string gib(Bytes bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes.value) / static_cast<double>(kGiB.value));
 }
@@ -52,11 +60,12 @@ std::string table_text(const Estimate& e, const Improvements& found) {
   if (has_host) header.insert(header.begin() + 3, "host");
   if (has_host) alignment.insert(alignment.begin() + 3, Align::kRight);
   TextTable table(std::move(header), std::move(alignment));
-  table.add(row({"(as it is)", "", gib(e.wanted()), verdict_words(e.verdict.gpu, e.verdict.host, has_host)},
-                e.host_peak));
+  table.add(row(
+      {"(as it is)", "", gib(e.wanted()), verdict_of(e, e.verdict.gpu, e.verdict.host, e.wanted(), has_host)},
+      e.host_peak));
   for (const Change& change : found.changes)
     table.add(row({change.is_combination ? "several, see below" : change.to_text(), gib(change.saved),
-                   gib(change.wanted), verdict_words(change.gpu, change.host, has_host),
+                   gib(change.wanted), verdict_of(e, change.gpu, change.host, change.wanted, has_host),
                    change.is_combination ? "what they cost apart" : change.price},
                   change.host_peak));
   return table.to_text(2);
@@ -96,7 +105,8 @@ std::string improvements_text(const Estimate& e, const Improvements& found) {
       text += wrapped(
           fmt::format("several at once, with the same GPUs and the same training: {}", change.to_text()));
   if (!found.without_effect.empty())
-    text += wrapped(fmt::format("saves nothing alone: {}", fmt::join(found.without_effect, "; ")));
+    text += wrapped(
+        fmt::format("doesn't lower the highest peak alone: {}", fmt::join(found.without_effect, "; ")));
   if (!found.unsupported.empty())
     text += wrapped(fmt::format("not possible here: {}", fmt::join(found.unsupported, "; ")));
   if (!found.untried.empty())

@@ -124,23 +124,23 @@ TEST(ImprovementsText, SaysTheVerdictOfEachChangeForGpuAndHost) {
       improvements_text(at_risk(), found),
       "\nWhat would help, each change estimated whole: GiB on each GPU, and on the host for each rank, as "
       "if it had no limit\n"
-      "              saves   peak    host  then                             costs\n"
-      "  (as it is)         81.00    2.00  GPU at risk\n"
-      "  a=1         11.00  70.00    2.00  fits                             little\n"
-      "  b=1          2.00  79.00  300.00  host out of memory, GPU at risk  much\n");
+      "              saves   peak    host  then                                                   costs\n"
+      "  (as it is)         81.00    2.00  GPU at risk, by freeing its cache\n"
+      "  a=1         11.00  70.00    2.00  fits                                                   little\n"
+      "  b=1          2.00  79.00  300.00  host out of memory, GPU at risk, by freeing its cache  much\n");
   EXPECT_EQ(improvements_text(at_risk(), {.changes = {found.changes[0]}}),
             "\nWhat would help, each change estimated whole: GiB on each GPU, as if it had no limit\n"
-            "              saves   peak  then     costs\n"
-            "  (as it is)         81.00  at risk\n"
-            "  a=1         11.00  70.00  fits     little\n");
+            "              saves   peak  then                           costs\n"
+            "  (as it is)         81.00  at risk, by freeing its cache\n"
+            "  a=1         11.00  70.00  fits                           little\n");
 }
 
 TEST(ImprovementsText, NamesWhoseMemoryIsShort) {
   const auto words = [](Fit gpu, Fit host) {
     const std::string text = improvements_text(
         at_risk(), {.changes = {{.settings = {"a=1"}, .price = "P", .gpu = gpu, .host = host}}});
-    const size_t end = text.rfind("  P\n"), begin = text.rfind("0.00  ", end) + 6;
-    return text.substr(begin, end - begin);
+    const size_t price = text.rfind("  P\n"), begin = text.rfind("0.00  ", price) + 6;
+    return text.substr(begin, text.find_last_not_of(' ', price) + 1 - begin);
   };
   EXPECT_EQ(words(Fit::kFits, Fit::kOutOfMemory), "host out of memory");
   EXPECT_EQ(words(Fit::kOutOfMemory, Fit::kFits), "out of memory");  // no row's host is short

@@ -164,6 +164,7 @@ void decide_optimizer(const Job& job, ResolvedJob& resolved) {
   resolved.optimizer.implementation = OptimizerImplementation::kForLoop;
   assume(resolved, "optimizer.name", name_of(resolved.optimizer),
          "AdamW on parameters of the host takes the for-loop by default");
+  resolved.notes.emplace_back("optimizer.name = adamw-loop: torch's own choice for parameters on the host");
 }
 
 void decide_blocks(const Job& job, const Architecture& architecture, ResolvedJob& resolved) {
