@@ -17,6 +17,9 @@ Json use_json(const MemoryUse& use) {
   json["reserved_bytes"] = use.reserved.value;
   json["device_bytes"] = use.device.value;
   json["host_bytes"] = use.host.value;
+  json["host_pinned_bytes"] = use.host_pinned.value;
+  json["host_pageable_bytes"] = use.host_pageable.value;
+  json["disk_bytes"] = use.disk.value;
   json["peak_op"] = use.peak_op.empty() ? Json() : Json(use.peak_op);
   json["peak_module"] = use.peak_op.empty() ? Json() : Json(use.peak_module);
   Json& categories = json["peak_category_bytes"] = Json::object();

@@ -1,0 +1,141 @@
+#include "program/passes/offload_activations.h"
+
+#include <cassert>
+#include <map>
+#include <optional>
+
+#include "program/passes/edit.h"
+
+namespace plimsoll {
+namespace {
+
+class OffloadActivations {
+ public:
+  OffloadActivations(Program& program, const ActivationOffload& options)
+      : p_(program), options_(options), insertions_(program), lives_(program.storages.size()) {}
+
+  void offload(const std::vector<BlockSpans>& blocks) {
+    if (blocks.size() < 2) return;
+    blocks_ = &blocks;
+    find_lives();
+    for (uint32_t s = 0; s < lives_.size(); ++s)
+      if (const auto block = block_of(StorageId{s})) move(StorageId{s}, *block);
+  }
+  void finish() { insertions_.apply(); }
+
+ private:
+  // Statements, of one micro-batch.
+  struct Life {
+    std::optional<TensorId> made;  // by the op that gives it memory
+    uint32_t born = 0, last_in_forward = 0;
+    std::optional<uint32_t> first_in_backward, freed;
+  };
+
+  void find_lives() {
+    lives_.assign(p_.storages.size(), Life{});
+    for (uint32_t i = first(); i < last(); ++i) {
+      const Statement& s = p_.statements[i];
+      if (s.kind == StatementKind::kFree) lives_[s.index].freed = i;
+      if (s.kind != StatementKind::kOp) continue;
+      const Op& op = p_.ops[s.index];
+      for (TensorId t : p_.inputs(op)) note_use(t, i);
+      for (TensorId t : p_.outputs(op)) {
+        if (!shares_input_storage(op.kind)) note_birth(t, i);
+        note_use(t, i);
+      }
+    }
+  }
+  uint32_t first() const { return blocks_->front().forward_begin; }
+  uint32_t last() const {
+    uint32_t end = 0;
+    for (const BlockSpans& block : *blocks_) end = std::max(end, block.backward_end);
+    return end;
+  }
+  uint32_t backward_begin() const {
+    uint32_t begin = blocks_->back().backward_begin;
+    for (const BlockSpans& block : *blocks_) begin = std::min(begin, block.backward_begin);
+    return begin;
+  }
+
+  void note_birth(TensorId t, uint32_t statement) {
+    Life& life = lives_[p_.tensor(t).storage.value];
+    life.made = t;
+    life.born = statement;
+  }
+  void note_use(TensorId t, uint32_t statement) {
+    Life& life = lives_[p_.tensor(t).storage.value];
+    if (statement < backward_begin())
+      life.last_in_forward = statement;
+    else if (!life.first_in_backward)
+      life.first_in_backward = statement;
+  }
+
+  // The block after whose forward the storage leaves; empty: it stays.
+  std::optional<size_t> block_of(StorageId id) const {
+    const Life& life = lives_[id.value];
+    const Storage& s = p_.storage(id);
+    const bool is_kept = life.made && life.born < backward_begin() && life.freed && life.first_in_backward &&
+                         *life.freed >= *life.first_in_backward;
+    if (!is_kept || s.category != Category::kActivation || s.tier != Tier::kGpu || s.bytes < options_.least)
+      return std::nullopt;
+    for (size_t b = 0; b + 1 < blocks_->size(); ++b) {
+      const BlockSpans& block = (*blocks_)[b];
+      const bool is_read_last =
+          life.last_in_forward >= block.forward_begin && life.last_in_forward < block.forward_end;
+      if (is_read_last && *life.first_in_backward >= (*blocks_)[b + 1].backward_begin) return b;
+    }
+    return std::nullopt;
+  }
+
+  void move(StorageId id, size_t b) {
+    const BlockSpans &own = (*blocks_)[b], &next = (*blocks_)[b + 1];
+    const TensorId device = *lives_[id.value].made;
+    const TensorId host = on_host(device);
+    const ModuleId module = p_.storage(id).owner;
+    insertions_.op(own.forward_end,
+                   {.kind = OpKind::kCopyToHost, .stream = Stream::kCopyOut, .module = module}, {device},
+                   {host});
+    insertions_.free(next.forward_end, id, Holder::kSaved);
+    insertions_.op(next.backward_begin, {.kind = OpKind::kResize, .module = module}, {}, {device});
+    insertions_.op(next.backward_begin,
+                   {.kind = OpKind::kCopyInPlace, .stream = Stream::kCopyIn, .module = module},
+                   {device, host}, {written(device)});
+    insertions_.free(own.backward_end, p_.tensor(host).storage, Holder::kSaved);
+  }
+
+  TensorId on_host(TensorId device) {
+    Storage storage = p_.storage_of(device);
+    storage.tier = options_.to;
+    p_.storages.push_back(storage);
+    TensorInfo info = p_.tensor(device);
+    info.storage = StorageId{static_cast<uint32_t>(p_.storages.size() - 1)};
+    info.requires_grad = false;
+    p_.tensors.push_back(info);
+    return TensorId{static_cast<uint32_t>(p_.tensors.size() - 1)};
+  }
+  TensorId written(TensorId device) {
+    TensorInfo info = p_.tensor(device);
+    info.requires_grad = false;
+    p_.tensors.push_back(info);
+    return TensorId{static_cast<uint32_t>(p_.tensors.size() - 1)};
+  }
+
+  Program& p_;
+  const ActivationOffload& options_;
+  Insertions insertions_;
+  const std::vector<BlockSpans>* blocks_ = nullptr;
+  std::vector<Life> lives_;  // by storage
+};
+
+}  // namespace
+
+Result<void> offload_activations(Program& program, std::span<const std::vector<BlockSpans>> micro_batches,
+                                 const ActivationOffload& options) {
+  assert(program.is_complete);
+  OffloadActivations pass(program, options);
+  for (const std::vector<BlockSpans>& blocks : micro_batches) pass.offload(blocks);
+  pass.finish();
+  return {};
+}
+
+}  // namespace plimsoll
