@@ -42,6 +42,7 @@ struct StepReport {
   double learning_rate = 0;
   double seconds = 0;
   double communication_seconds = 0;  // of them waiting for other ranks
+  double io_seconds = 0;             // and for copies between tiers, reads and writes
 };
 
 // A phase of the program as predicted, and as it was measured when it was played first.
@@ -78,6 +79,7 @@ class TrainingRun {
   Executor& executor() { return *executor_; }
   const native::Training& training() const { return training_; }
   const std::vector<PhaseMemoryReport>& memory() const { return memory_; }
+  std::vector<std::string> notes() const;  // of the program and of the disk
 
  private:
   TrainingRun(const TrainingRunOptions& options, native::Training training);

@@ -43,9 +43,9 @@ Result<void> RunLog::add(const runtime::StepReport& step) {
     const std::string line = fmt::format(
         "{{\"step\": {}, \"loss\": {}, \"gradient_norm\": {}, \"learning_rate\": {}, \"tokens_per_second\": "
         "{:.1f}, "
-        "\"step_seconds\": {:.6f}, \"communication_seconds\": {:.6f}}}\n",
+        "\"step_seconds\": {:.6f}, \"communication_seconds\": {:.6f}, \"io_seconds\": {:.6f}}}\n",
         step.step, step.loss, step.gradient_norm, step.learning_rate, rate, step.seconds,
-        step.communication_seconds);
+        step.communication_seconds, step.io_seconds);
     const bool is_written = std::fputs(line.c_str(), metrics_.get()) >= 0 && std::fflush(metrics_.get()) == 0;
     if (!is_written)
       return fail({.position = {.file = metrics_name_, .key = "train.metrics"},

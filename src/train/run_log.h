@@ -2,7 +2,7 @@
 // line a step in the metrics file.
 //
 //   {"step": 1, "loss": 6.25, "gradient_norm": 2.1, "learning_rate": 0.0003, "tokens_per_second": 8100.5,
-//    "step_seconds": 0.25, "communication_seconds": 0.01}
+//    "step_seconds": 0.25, "communication_seconds": 0.01, "io_seconds": 0}
 #pragma once
 
 #include <cstdio>

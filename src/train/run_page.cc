@@ -23,6 +23,19 @@ double median_seconds(const RunLog& log) {
   return seconds[seconds.size() / 2];
 }
 
+// Mean seconds of a step in which nothing was computed; empty: none.
+std::string waits_text(const RunLog& log) {
+  double communication = 0, io = 0;
+  for (const runtime::StepReport& s : log.steps()) {
+    communication += s.communication_seconds;
+    io += s.io_seconds;
+  }
+  if (communication + io == 0) return {};
+  const auto count = static_cast<double>(log.steps().size());
+  return fmt::format("waited in a step (mean): {:.4f} s for other ranks, {:.4f} s for host and disk\n",
+                     communication / count, io / count);
+}
+
 std::string verdict_of(const PhaseMemoryReport& m) {
   if (m.times == 0) return "not played";
   if (m.times_different == 0) return "equal";
@@ -35,21 +48,39 @@ std::vector<Align> right(size_t columns) {
   return alignment;
 }
 
-// Each phase's peak, and of the highest one the categories.
+const TierBytes& measured_of(const PhaseMemoryReport& m, Tier tier) {
+  return m.measured.at(static_cast<size_t>(tier));
+}
+
+// What a tier holds where it holds the most; empty: it is not used.
+std::string tier_text(const std::vector<PhaseMemoryReport>& memory, Tier tier) {
+  const PhaseMemoryReport* highest = &memory.front();
+  for (const PhaseMemoryReport& m : memory)
+    if (m.times > 0 && measured_of(m, tier).total > measured_of(*highest, tier).total) highest = &m;
+  const TierBytes& predicted = highest->predicted.of(tier);
+  const TierBytes& measured = measured_of(*highest, tier);
+  if (predicted.total + measured.total == Bytes{}) return {};
+  TextTable table({fmt::format("MiB in {}{}", highest->phase,
+                               tier == Tier::kGpu ? "" : fmt::format(", {}", name_of(tier))),
+                   "predicted", "measured"},
+                  right(3));
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    if (predicted.categories.at(c).value + measured.categories.at(c).value > 0)
+      table.add({std::string(name_of(static_cast<Category>(c))), mib(predicted.categories.at(c)),
+                 mib(measured.categories.at(c))});
+  return "\n" + table.to_text(2);
+}
+
+// Each phase's peak on the device, and of each tier's highest one the categories.
 std::string memory_text(const std::vector<PhaseMemoryReport>& memory) {
   TextTable phases({"MiB at the peak of", "predicted", "measured", "", "scratch of operators"}, right(5));
-  const PhaseMemoryReport* highest = &memory.front();
-  for (const PhaseMemoryReport& m : memory) {
-    if (m.times == 0) continue;
-    phases.add({m.phase, mib(m.predicted.total), mib(m.measured.total), verdict_of(m), mib(m.scratch_peak)});
-    if (m.measured.total > highest->measured.total) highest = &m;
-  }
-  TextTable categories({fmt::format("MiB in {}", highest->phase), "predicted", "measured"}, right(3));
-  for (size_t c = 0; c < kCategoryCount; ++c)
-    if (highest->predicted.categories.at(c).value + highest->measured.categories.at(c).value > 0)
-      categories.add({std::string(name_of(static_cast<Category>(c))),
-                      mib(highest->predicted.categories.at(c)), mib(highest->measured.categories.at(c))});
-  return phases.to_text(2) + "\n" + categories.to_text(2);
+  for (const PhaseMemoryReport& m : memory)
+    if (m.times > 0)
+      phases.add({m.phase, mib(m.predicted.device().total), mib(measured_of(m, Tier::kGpu).total),
+                  verdict_of(m), mib(m.scratch_peak)});
+  std::string text = phases.to_text(2);
+  for (int t = 0; t < kTierCount; ++t) text += tier_text(memory, static_cast<Tier>(t));
+  return text;
 }
 
 constexpr char kBetweenCells = '\t';
@@ -74,8 +105,8 @@ std::string memory_row(const runtime::TrainingRun& run) {
   std::vector<std::string> different;
   for (const PhaseMemoryReport& m : run.memory()) {
     if (m.times == 0) continue;
-    predicted = std::max(predicted, m.predicted.total);
-    measured = std::max(measured, m.measured.total);
+    predicted = std::max(predicted, m.predicted.device().total);
+    measured = std::max(measured, measured_of(m, Tier::kGpu).total);
     scratch = std::max(scratch, m.scratch_peak);
     times += m.times;
     if (m.times_different > 0) different.push_back(m.phase);
@@ -95,12 +126,13 @@ std::string run_page(const Architecture& architecture, const ResolvedJob& job,
     text += fmt::format(
         "loss {:.4f} at first, {:.4f} at the end; {:.3f} s a step (median), {:.0f} tokens/s\n",
         log.steps().front().loss, log.steps().back().loss, seconds, log.tokens_per_step() / seconds);
+    text += waits_text(log);
   }
   text += fmt::format(
       "\nAllocated bytes on {} rank, as the program predicts and as the tensor allocator counts\n\n{}",
       rows.size() > 1 ? "the first" : "this", memory_text(run.memory()));
   if (rows.size() > 1) text += ranks_text(rows);
-  for (const std::string& note : run.training().program.notes) text += fmt::format("\nnote: {}", note);
+  for (const std::string& note : run.notes()) text += fmt::format("\nnote: {}", note);
   return text + "\n";
 }
 
