@@ -32,27 +32,26 @@ void Insertions::free(uint32_t before, StorageId storage, Holder holder) {
   statements_[before].push_back({.kind = StatementKind::kFree, .holder = holder, .index = storage.value});
 }
 
+void Insertions::remove(uint32_t statement) { removed_.insert(statement); }
+
 void Insertions::apply() {
-  if (statements_.empty()) return;
+  if (statements_.empty() && removed_.empty()) return;
   std::vector<Statement> all;
+  std::vector<uint32_t>
+      place;  // by statement: of the first that now stands for it, behind what goes before it
   for (uint32_t i = 0; i <= p_.statements.size(); ++i) {
     if (const auto found = statements_.find(i); found != statements_.end())
       all.insert(all.end(), found->second.begin(), found->second.end());
-    if (i < p_.statements.size()) all.push_back(p_.statements[i]);
+    place.push_back(static_cast<uint32_t>(all.size()));
+    if (i < p_.statements.size() && !removed_.contains(i)) all.push_back(p_.statements[i]);
   }
-  const auto added_before = [&](uint32_t statement, bool including) {
-    uint32_t count = 0;
-    for (const auto& [before, added] : statements_)
-      if (before < statement || (including && before == statement))
-        count += static_cast<uint32_t>(added.size());
-    return count;
-  };
   for (Section& s : p_.sections) {
-    s.first_statement += added_before(s.first_statement, true);
-    s.last_statement += added_before(s.last_statement, true);
+    s.first_statement = place[s.first_statement];
+    s.last_statement = place[s.last_statement];
   }
   p_.statements = std::move(all);
   statements_.clear();
+  removed_.clear();
   number_ops(p_);
 }
 

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "program/program.h"
@@ -13,7 +14,7 @@ namespace plimsoll {
 // statement go.
 void number_ops(Program& program);
 
-// Statements to be put before others, all at once.
+// Statements to be put before others, or taken away, all at once.
 //
 //   Insertions insertions(program);
 //   insertions.op(before, {.kind = OpKind::kCopyToHost}, {device}, {host});
@@ -28,11 +29,13 @@ class Insertions {
   void op(uint32_t before, Op op, std::initializer_list<TensorId> inputs,
           std::initializer_list<TensorId> outputs);
   void free(uint32_t before, StorageId storage, Holder holder);
+  void remove(uint32_t statement);  // a free, or an op that nothing depends on
   void apply();
 
  private:
   Program& p_;
   std::map<uint32_t, std::vector<Statement>> statements_;  // by the statement that they go before
+  std::set<uint32_t> removed_;
 };
 
 }  // namespace plimsoll

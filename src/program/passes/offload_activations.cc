@@ -45,7 +45,13 @@ class OffloadActivations {
       }
     }
   }
-  uint32_t first() const { return blocks_->front().forward_begin; }
+  // What comes before the blocks makes the first one's input.
+  uint32_t first() const {
+    const uint32_t block = blocks_->front().forward_begin;
+    for (const Section& s : p_.sections)
+      if (s.first_statement <= block && block < s.last_statement) return s.first_statement;
+    return block;
+  }
   uint32_t last() const {
     uint32_t end = 0;
     for (const BlockSpans& block : *blocks_) end = std::max(end, block.backward_end);
@@ -74,21 +80,28 @@ class OffloadActivations {
   std::optional<size_t> block_of(StorageId id) const {
     const Life& life = lives_[id.value];
     const Storage& s = p_.storage(id);
-    const bool is_kept = life.made && life.born < backward_begin() && life.freed && life.first_in_backward &&
-                         *life.freed >= *life.first_in_backward;
+    const bool is_kept =
+        life.made && life.born < backward_begin() && life.freed && *life.freed >= backward_begin();
     if (!is_kept || s.category != Category::kActivation || s.tier != Tier::kGpu || s.bytes < options_.least)
       return std::nullopt;
     for (size_t b = 0; b + 1 < blocks_->size(); ++b) {
       const BlockSpans& block = (*blocks_)[b];
       const bool is_read_last =
           life.last_in_forward >= block.forward_begin && life.last_in_forward < block.forward_end;
-      if (is_read_last && *life.first_in_backward >= (*blocks_)[b + 1].backward_begin) return b;
+      const bool is_back_in_time =
+          !life.first_in_backward || *life.first_in_backward >= (*blocks_)[b + 1].backward_begin;
+      if (is_read_last && is_back_in_time) return b;
     }
     return std::nullopt;
   }
 
   void move(StorageId id, size_t b) {
     const BlockSpans &own = (*blocks_)[b], &next = (*blocks_)[b + 1];
+    if (!lives_[id.value].first_in_backward) {  // kept, and not looked at again
+      insertions_.remove(*lives_[id.value].freed);
+      insertions_.free(own.forward_end, id, Holder::kSaved);
+      return;
+    }
     const TensorId device = *lives_[id.value].made;
     const TensorId host = on_host(device);
     const ModuleId module = p_.storage(id).owner;

@@ -9,7 +9,8 @@
 // So the device holds what two blocks keep at most: that of the block being computed and that of the one
 // before, which is on its way. Offloaded are activations of at least `least` bytes whose last reader in the
 // forward is a block; parameters, inputs and buffers have other categories. Where a block is computed again,
-// what it keeps is its input, and that is what leaves.
+// what it keeps is its input, and that is what leaves. What nobody reads in the backward (selective recompute
+// keeps the results of its ops, read or not) is given back after the block's forward.
 // Source: torchtune's OffloadActivations (the choice of tensors, two streams); the schedule is our own.
 #pragma once
 
