@@ -67,6 +67,10 @@ Json job_json(const ResolvedJob& job) {
   json["shard_ranks"] = job.mesh.shard;
   json["replica_ranks"] = job.mesh.replicate;
   json["tensor_parallel_ranks"] = job.mesh.tensor;
+  json["zero_stage"] = job.engine == DataParallelEngine::kZero ? Json(job.zero.stage) : Json();
+  json["offload"] = {{"activations", name_of(job.offload.activations)},
+                     {"optimizer", name_of(job.offload.optimizer)},
+                     {"parameters", name_of(job.offload.parameters)}};
   json["cpu_offload"] = job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.cpu_offload;
   json["precision"] = name_of(job.precision);
   json["sequence"] = job.batch.sequence;

@@ -5,10 +5,15 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -78,6 +83,40 @@ TEST_F(DiskFileTest, RequestsAreDirectOrANoteSaysWhyNot) {
   EXPECT_EQ(file->is_direct(), is_direct);
   const std::string notes = testing::PrintToString(file->notes());
   EXPECT_EQ(notes.find("O_DIRECT") == std::string::npos, is_direct) << notes;
+}
+
+// The process gets EINVAL for asking for direct requests, as file systems answer that have none.
+void refuse_direct_requests() {
+  constexpr uint32_t kCommand = offsetof(seccomp_data, args[1]), kFlags = offsetof(seccomp_data, args[2]);
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kCommand),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETFL, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFlags),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_DIRECT, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = std::size(filter), .filter = filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(3);
+}
+
+TEST_F(DiskFileTest, WithoutDirectRequestsThePageCacheIsUsedAndANoteSaysSo) {
+  const auto run = [&] {
+    refuse_direct_requests();
+    const auto file = DiskFile::create(folder_, Bytes{2 * kPage});
+    if (!file || file->is_direct() || file->notes().size() != 1) _exit(4);
+    Pages back("00");
+    if (!file->write(0, Pages("ab").bytes()) || !file->read(0, back.bytes())) _exit(5);
+    if (back.letters() != "ab") _exit(6);
+    if (file->notes()[0].find("takes no direct requests (O_DIRECT: Invalid argument)") == std::string::npos)
+      _exit(7);
+    _exit(0);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(DiskFileTest, NothingIsLeftInTheFolder) {

@@ -90,7 +90,8 @@ Executor::Executor(const Program& program, const ExecutorOptions& options)
       storages_(program.storages.size()),
       tensors_(program.tensors.size()),
       pending_(program.storages.size()),
-      disk_offsets_(program.storages.size()) {
+      disk_offsets_(program.storages.size()),
+      on_disk_(program.storages.size()) {
   for (uint32_t t = 0; t < program.tensors.size(); ++t)
     users_[program.tensors[t].storage.value].push_back(TensorId{t});
   find_views();
@@ -157,8 +158,11 @@ void Executor::allocate(TensorId id) {
   const StorageId storage = program_->tensor(id).storage;
   if (storages_[storage.value]) return;
   const Storage& wanted = program_->storage(storage);
-  if (wanted.tier == Tier::kDisk)
-    return options_.allocator->count_elsewhere(wanted.tier, wanted.category, wanted.bytes);
+  if (wanted.tier == Tier::kDisk) {
+    on_disk_[storage.value] = std::make_unique<MeasuredAllocator::Elsewhere>(*options_.allocator, wanted.tier,
+                                                                             wanted.category, wanted.bytes);
+    return;
+  }
   if (wanted.tier != Tier::kGpu) {
     storages_[storage.value] = allocate_on_host(wanted, *options_.allocator);
     return;
@@ -197,8 +201,7 @@ Result<void> Executor::finish() {
 
 Result<void> Executor::free(StorageId id) {
   PLIMSOLL_CHECK(wait_for(id));
-  const Storage& freed = program_->storage(id);
-  if (is_on_disk(id)) options_.allocator->count_elsewhere(freed.tier, freed.category, Bytes{} - freed.bytes);
+  on_disk_[id.value].reset();
   for (TensorId t : users_[id.value]) tensors_[t.value].reset();
   storages_[id.value] = c10::Storage();
   return {};

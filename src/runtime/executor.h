@@ -119,7 +119,8 @@ class Executor {
   std::vector<Pending> pending_;              // by storage
   std::vector<int64_t> disk_offsets_;         // by storage, of those on disk
   std::unique_ptr<DiskFile> disk_;            // null: nothing is on disk
-  std::array<std::unique_ptr<WorkQueue>, kStreamCount> queues_;  // of streams for transfers; end first
+  std::vector<std::unique_ptr<MeasuredAllocator::Elsewhere>> on_disk_;  // by storage, of live ones
+  std::array<std::unique_ptr<WorkQueue>, kStreamCount> queues_;         // of streams for transfers; end first
 };
 
 }  // namespace plimsoll::runtime

@@ -79,10 +79,16 @@ void MeasuredAllocator::count(Tier tier, Category category, Bytes bytes) {
   if (now.total > peak_.at(t).total) peak_.at(t) = now;
 }
 
-void MeasuredAllocator::count_elsewhere(Tier tier, Category category, Bytes bytes) {
+MeasuredAllocator::Elsewhere::Elsewhere(MeasuredAllocator& allocator, Tier tier, Category category,
+                                        Bytes bytes)
+    : allocator_(allocator), tier_(tier), category_(category), bytes_(bytes) {
   assert(tier != Tier::kGpu);
-  const std::scoped_lock lock(mutex_);
-  count(tier, category, bytes);
+  const std::scoped_lock lock(allocator_.mutex_);
+  allocator_.count(tier_, category_, bytes_);
+}
+MeasuredAllocator::Elsewhere::~Elsewhere() {
+  const std::scoped_lock lock(allocator_.mutex_);
+  allocator_.count(tier_, category_, Bytes{} - bytes_);
 }
 
 void MeasuredAllocator::add(const void* block, size_t bytes, std::optional<Category> category) {

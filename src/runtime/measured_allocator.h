@@ -55,12 +55,24 @@ class MeasuredAllocator {
     std::optional<Category> outer_;
   };
 
+  // Bytes taken on another tier, until it ends.
+  class Elsewhere {
+   public:
+    Elsewhere(MeasuredAllocator& allocator, Tier tier, Category category, Bytes bytes);
+    ~Elsewhere();
+    Elsewhere(const Elsewhere&) = delete;
+    Elsewhere& operator=(const Elsewhere&) = delete;
+
+   private:
+    MeasuredAllocator& allocator_;
+    const Tier tier_;
+    const Category category_;
+    const Bytes bytes_;
+  };
+
   // A block that an operator allocated for its result belongs to the program from now on. REQUIRES it is
   // live.
   void adopt(const void* block, Category category);
-
-  // What was taken on another tier, or given back where `bytes` is negative.
-  void count_elsewhere(Tier tier, Category category, Bytes bytes);
 
   void begin_phase();  // peaks begin anew
   MeasuredBytes current() const;

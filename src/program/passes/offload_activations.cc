@@ -1,7 +1,7 @@
 #include "program/passes/offload_activations.h"
 
+#include <algorithm>
 #include <cassert>
-#include <map>
 #include <optional>
 
 #include "program/passes/edit.h"
@@ -18,12 +18,21 @@ class OffloadActivations {
     if (blocks.size() < 2) return;
     blocks_ = &blocks;
     find_lives();
+    std::vector<Move> moves;
     for (uint32_t s = 0; s < lives_.size(); ++s)
-      if (const auto block = block_of(StorageId{s})) move(StorageId{s}, *block);
+      if (const auto block = block_of(StorageId{s}))
+        moves.push_back({.storage = StorageId{s}, .block = *block});
+    for (Move& move : moves) copy_out(move);
+    for (const Move& move : moves) give_back(move);
   }
   void finish() { insertions_.apply(); }
 
  private:
+  struct Move {
+    StorageId storage;
+    size_t block = 0;  // after whose forward it leaves
+    std::optional<TensorId> host;
+  };
   // Statements, of one micro-batch.
   struct Life {
     std::optional<TensorId> made;  // by the op that gives it memory
@@ -45,17 +54,15 @@ class OffloadActivations {
       }
     }
   }
-  // What comes before the blocks makes the first one's input.
-  uint32_t first() const {
-    const uint32_t block = blocks_->front().forward_begin;
-    for (const Section& s : p_.sections)
-      if (s.first_statement <= block && block < s.last_statement) return s.first_statement;
-    return block;
-  }
-  uint32_t last() const {
-    uint32_t end = 0;
-    for (const BlockSpans& block : *blocks_) end = std::max(end, block.backward_end);
-    return end;
+  // What comes before the blocks makes the first one's input, and may let go of it after their backward.
+  uint32_t first() const { return section_of(blocks_->front().forward_begin).first_statement; }
+  uint32_t last() const { return section_of(backward_begin()).last_statement; }
+  const Section& section_of(uint32_t statement) const {
+    const auto found = std::ranges::find_if(p_.sections, [&](const Section& s) {
+      return s.first_statement <= statement && statement < s.last_statement;
+    });
+    assert(found != p_.sections.end());
+    return *found;
   }
   uint32_t backward_begin() const {
     uint32_t begin = blocks_->back().backward_begin;
@@ -95,25 +102,34 @@ class OffloadActivations {
     return std::nullopt;
   }
 
-  void move(StorageId id, size_t b) {
-    const BlockSpans &own = (*blocks_)[b], &next = (*blocks_)[b + 1];
-    if (!lives_[id.value].first_in_backward) {  // kept, and not looked at again
-      insertions_.remove(*lives_[id.value].freed);
-      insertions_.free(own.forward_end, id, Holder::kSaved);
+  bool is_read_again(const Move& m) const { return lives_[m.storage.value].first_in_backward.has_value(); }
+
+  void copy_out(Move& m) {
+    if (!is_read_again(m)) return;
+    const TensorId device = *lives_[m.storage.value].made;
+    m.host = on_host(device);
+    insertions_.op(
+        (*blocks_)[m.block].forward_end,
+        {.kind = OpKind::kCopyToHost, .stream = Stream::kCopyOut, .module = p_.storage(m.storage).owner},
+        {device}, {*m.host});
+  }
+
+  // A free of what is being copied waits for the copy: all copies are under way before the first.
+  void give_back(const Move& m) {
+    const BlockSpans &own = (*blocks_)[m.block], &next = (*blocks_)[m.block + 1];
+    if (!is_read_again(m)) {
+      insertions_.remove(*lives_[m.storage.value].freed);
+      insertions_.free(own.forward_end, m.storage, Holder::kSaved);
       return;
     }
-    const TensorId device = *lives_[id.value].made;
-    const TensorId host = on_host(device);
-    const ModuleId module = p_.storage(id).owner;
-    insertions_.op(own.forward_end,
-                   {.kind = OpKind::kCopyToHost, .stream = Stream::kCopyOut, .module = module}, {device},
-                   {host});
-    insertions_.free(next.forward_end, id, Holder::kSaved);
+    const TensorId device = *lives_[m.storage.value].made;
+    const ModuleId module = p_.storage(m.storage).owner;
+    insertions_.free(next.forward_end, m.storage, Holder::kSaved);
     insertions_.op(next.backward_begin, {.kind = OpKind::kResize, .module = module}, {}, {device});
     insertions_.op(next.backward_begin,
                    {.kind = OpKind::kCopyInPlace, .stream = Stream::kCopyIn, .module = module},
-                   {device, host}, {written(device)});
-    insertions_.free(own.backward_end, p_.tensor(host).storage, Holder::kSaved);
+                   {device, *m.host}, {written(device)});
+    insertions_.free(own.backward_end, p_.tensor(*m.host).storage, Holder::kSaved);
   }
 
   TensorId on_host(TensorId device) {
