@@ -184,6 +184,14 @@ TEST(Candidates, OfTheNativeRuntimeAreItsOwnTiersAndStages) {
   job.offload = {.activations = OffloadTarget::kHost, .optimizer = OffloadTarget::kDisk};
   EXPECT_THAT(settings_for(job), Contains(Settings{"offload.parameters=host"}));
   EXPECT_THAT(settings_for(job), Not(Contains(Settings{"offload.optimizer=host"})));
+  Estimate short_host = estimate_of(job);
+  EXPECT_THAT(settings_for(short_host), Not(Contains(Settings{"offload.optimizer=none"})));
+  short_host.verdict.host = Fit::kOutOfMemory;
+  EXPECT_THAT(settings_for(short_host), Contains(Settings{"offload.optimizer=none"}));
+  EXPECT_THAT(settings_for(short_host), Contains(Settings{"offload.activations=none"}));
+  short_host.job.offload.parameters = OffloadTarget::kHost;
+  EXPECT_THAT(settings_for(short_host),
+              Contains(Settings{"offload.parameters=none", "offload.optimizer=none"}));
 }
 
 TEST(Combinable, AreTheFirstValuesOfTheirFields) {
