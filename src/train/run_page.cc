@@ -85,16 +85,38 @@ std::string memory_text(const std::vector<PhaseMemoryReport>& memory) {
 
 constexpr char kBetweenCells = '\t';
 
+std::vector<std::string> cells_of(const std::string& row) {
+  std::vector<std::string> cells;
+  std::istringstream text(row);
+  for (std::string cell; std::getline(text, cell, kBetweenCells);) cells.push_back(cell);
+  return cells;
+}
+
+// Ranks run one program: what one of them keeps elsewhere the others do.
 std::string ranks_text(std::span<const std::string> rows) {
-  TextTable table({"MiB at the highest peak of", "predicted", "measured", "", "scratch of operators"},
-                  right(5));
+  std::vector<std::string> header{"MiB at the highest peak of", "predicted", "measured", "",
+                                  "scratch of operators"};
+  const bool has_more = cells_of(rows.front()).size() >= header.size();
+  if (has_more) header.insert(header.end(), {"on the host", "on disk"});
+  TextTable table(header, right(header.size()));
   for (size_t r = 0; r < rows.size(); ++r) {
-    std::vector<std::string> cells{fmt::format("rank {}", r)};
-    std::istringstream row(rows[r]);
-    for (std::string cell; std::getline(row, cell, kBetweenCells);) cells.push_back(cell);
+    std::vector<std::string> cells = cells_of(rows[r]);
+    cells.insert(cells.begin(), fmt::format("rank {}", r));
     table.add(cells);
   }
   return "\n" + table.to_text(2);
+}
+
+// Measured, the highest of all phases; pinned and pageable memory may peak at different moments.
+Bytes peak_on(const runtime::TrainingRun& run, std::initializer_list<Tier> tiers) {
+  Bytes sum;
+  for (Tier tier : tiers) {
+    Bytes peak;
+    for (const PhaseMemoryReport& m : run.memory())
+      if (m.times > 0) peak = std::max(peak, measured_of(m, tier).total);
+    sum += peak;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -113,8 +135,11 @@ std::string memory_row(const runtime::TrainingRun& run) {
   }
   const std::string verdict = different.empty() ? fmt::format("equal {} times", times)
                                                 : fmt::format("{} differ", fmt::join(different, ", "));
-  return fmt::format("{1}{0}{2}{0}{3}{0}{4}", kBetweenCells, mib(predicted), mib(measured), verdict,
-                     mib(scratch));
+  std::string row = fmt::format("{1}{0}{2}{0}{3}{0}{4}", kBetweenCells, mib(predicted), mib(measured),
+                                verdict, mib(scratch));
+  const Bytes host = peak_on(run, {Tier::kHost, Tier::kHostPinned}), disk = peak_on(run, {Tier::kDisk});
+  if (host + disk > Bytes{}) row += fmt::format("{0}{1}{0}{2}", kBetweenCells, mib(host), mib(disk));
+  return row;
 }
 
 std::string run_page(const Architecture& architecture, const ResolvedJob& job,
