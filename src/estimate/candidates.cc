@@ -108,12 +108,12 @@ class Checklist {
     };
     std::vector<std::string> settings{fmt::format("hardware.gpus={}", gpus)};
     if (job_.mesh.world > 1 && !is_assumed("parallel.data")) settings.emplace_back("parallel.data=default");
-    if (job_.engine == DataParallelEngine::kNone) append(settings, to_fsdp2());
+    if (job_.engine == DataParallelEngine::kNone) append(settings, to_sharding());
     std::string price = job_.mesh.world == 1 ? fmt::format("{} GPUs instead of one", gpus)
                                              : fmt::format("{} GPUs instead of {}", gpus, job_.mesh.world);
     if (is_assumed("batch.global_batch")) price += ", " + batch_change(job_.batch, gpus / job_.mesh.world);
     add(std::move(settings), std::move(price), Price::kMoreHardware, states(), role).takes_from_host =
-        job_.fsdp2.cpu_offload;
+        job_.fsdp2.cpu_offload || job_.offload.optimizer != OffloadTarget::kNone;
   }
 
   static void append(std::vector<std::string>& settings, std::vector<std::string> more) {
@@ -121,21 +121,50 @@ class Checklist {
   }
 
   // Another engine, as it would be chosen with the same dtypes.
-  std::vector<std::string> to_fsdp2() const {
+  std::vector<std::string> to_sharding() const {
+    if (job_.framework == Framework::kNative) return {"parallel.engine=zero"};
     return {"parallel.engine=fsdp2", fmt::format("precision={}", name_of(job_.precision))};
   }
 
   void sharding() {
+    if (job_.framework == Framework::kNative) return within_native();
     if (job_.engine == DataParallelEngine::kFsdp2) return within_fsdp2();
     if (job_.engine == DataParallelEngine::kDdp) within_ddp();
     add({"fsdp2.cpu_offload=true"}, std::string(kOffloadPrice), Price::kSlower, states(), Role::kAddition);
+  }
+
+  void within_native() {
+    const bool is_zero = job_.engine == DataParallelEngine::kZero;
+    if (is_zero && job_.mesh.data > 1 && job_.zero.stage < 3)
+      add({"zero.stage=3"}, "gathering the parameters of each block", Price::kSlower, states());
+    if (job_.offload.activations == OffloadTarget::kNone)
+      add({"offload.activations=host"}, "copies over PCIe", Price::kSlower, of({Category::kActivation}));
+    if (e_.verdict.host != Fit::kFits) native_for_the_host();
+    if (job_.offload.optimizer == OffloadTarget::kNone)
+      add({"offload.optimizer=host"}, std::string(kOffloadPrice), Price::kSlower, states());
+    else if (is_zero && job_.zero.stage == 3 && job_.offload.parameters == OffloadTarget::kNone)
+      add({"offload.parameters=host"}, "copies of the parameters over PCIe", Price::kSlower,
+          of({Category::kParameter}));
+  }
+
+  void native_for_the_host() {
+    const auto back = [&](std::vector<std::string> settings, Bytes aim) {
+      add(std::move(settings), "nothing, it is faster too", Price::kNothing, aim).takes_from_host = true;
+    };
+    const bool has_parameters = job_.offload.parameters != OffloadTarget::kNone;
+    if (job_.offload.activations != OffloadTarget::kNone)
+      back({"offload.activations=none"}, of({Category::kActivation}));
+    if (has_parameters)
+      back({"offload.parameters=none", "offload.optimizer=none"}, states());
+    else if (job_.offload.optimizer != OffloadTarget::kNone)
+      back({"offload.optimizer=none"}, states());
   }
 
   void within_ddp() {
     if (!job_.ddp.gradient_as_bucket_view)
       add({"ddp.gradient_as_bucket_view=true"}, "nothing", Price::kNothing,
           of({Category::kGradient, Category::kCommunicationBucket}) / 2);
-    add(to_fsdp2(), "gathering the parameters of each block", Price::kSlower, states());
+    add(to_sharding(), "gathering the parameters of each block", Price::kSlower, states());
   }
 
   void within_fsdp2() {

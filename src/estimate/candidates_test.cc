@@ -169,6 +169,31 @@ TEST(Candidates, ViewsOfBucketsUnderDdp) {
 }
 
 // What leaves hardware and training as they are, one value a field.
+TEST(Candidates, OfTheNativeRuntimeAreItsOwnTiersAndStages) {
+  ResolvedJob job{.framework = Framework::kNative};
+  EXPECT_THAT(settings_for(job), Contains(Settings{"offload.activations=host"}));
+  EXPECT_THAT(settings_for(job), Contains(Settings{"offload.optimizer=host"}));
+  EXPECT_THAT(settings_for(job), Contains(Settings{"hardware.gpus=8", "parallel.engine=zero"}));
+  EXPECT_THAT(settings_for(estimate_of(job), Role::kAddition),
+              Not(Contains(Settings{"fsdp2.cpu_offload=true"})));
+  job.engine = DataParallelEngine::kZero;
+  job.mesh.world = job.mesh.data = 4;
+  job.zero.stage = 2;
+  EXPECT_THAT(settings_for(job), Contains(Settings{"zero.stage=3"}));
+  job.zero.stage = 3;
+  job.offload = {.activations = OffloadTarget::kHost, .optimizer = OffloadTarget::kDisk};
+  EXPECT_THAT(settings_for(job), Contains(Settings{"offload.parameters=host"}));
+  EXPECT_THAT(settings_for(job), Not(Contains(Settings{"offload.optimizer=host"})));
+  Estimate short_host = estimate_of(job);
+  EXPECT_THAT(settings_for(short_host), Not(Contains(Settings{"offload.optimizer=none"})));
+  short_host.verdict.host = Fit::kOutOfMemory;
+  EXPECT_THAT(settings_for(short_host), Contains(Settings{"offload.optimizer=none"}));
+  EXPECT_THAT(settings_for(short_host), Contains(Settings{"offload.activations=none"}));
+  short_host.job.offload.parameters = OffloadTarget::kHost;
+  EXPECT_THAT(settings_for(short_host),
+              Contains(Settings{"offload.parameters=none", "offload.optimizer=none"}));
+}
+
 TEST(Combinable, AreTheFirstValuesOfTheirFields) {
   const std::vector<Candidate> candidates = {
       {.settings = {"recompute.mode=selective"}, .rank = Price::kSomeCompute},

@@ -98,11 +98,18 @@ Bytes host_peak(const Prepared& p, const Program& program, const MemoryTimeline&
   return peak + kProcessBaseline;
 }
 
+Bytes disk_peak(const MemoryTimeline& timeline) {
+  Bytes peak;
+  for (const PhaseMemory& phase : timeline.phases) peak = std::max(peak, phase.disk_peak);
+  return peak;
+}
+
 Demand demand_of(const Prepared& p, const Program& program, const Played& played) {
   const MemoryTimeline& shown = played.shown();
   Demand demand{.device = reserved_peak(shown) + p.outside.total(),
                 .wanted = reserved_peak(played.without_limit()) + p.outside.total(),
                 .host = host_peak(p, program, shown),
+                .disk = disk_peak(shown),
                 .has_expandable_segments = p.settings.expandable_segments};
   for (const PhaseMemory& phase : shown.phases)
     demand.minimum =
@@ -142,6 +149,8 @@ void add_notes(const Architecture& a, const Prepared& p, const Program& program,
   part(p.outside.context);
   for (const DevicePart& communicator : p.outside.communicators) part(communicator);
   e.notes.push_back(host_note(e.node));
+  if (p.job.offload.optimizer == OffloadTarget::kDisk && !p.machine.disks_of_node)
+    e.notes.emplace_back("the node's file names no drives: whether the disk tier's files fit isn't known");
   if (p.settings.per_process_memory_fraction)
     e.notes.push_back(fmt::format("per_process_memory_fraction leaves the allocator {} of the GPU's {}",
                                   to_gib_text(p.machine.allocator_limit), to_gib_text(e.gpu.usable_memory)));

@@ -35,6 +35,8 @@ std::string_view shown_name_of(PhaseKind phase);  // "steady step"
 // Highest values reached; each may have been reached at a moment of its own.
 struct MemoryUse {
   Bytes live, allocated, active, reserved, device, host;
+  Bytes host_pinned, host_pageable;  // of the host, what the program keeps there
+  Bytes disk;
   CategoryBytes categories;  // at the live peak; kWorkspace is what libraries and kernels hold on top of it
   std::string peak_op;      // that reached the live peak: "aten::mm.default"; empty: the phase starts with it
   std::string peak_module;  // where: "model.layers.3.mlp.down_proj"

@@ -25,6 +25,9 @@ MemoryUse use_of(const Program& program, const MemoryTimeline& timeline, uint32_
                 .reserved = phase.reserved_peak,
                 .device = phase.reserved_peak + outside.total(),
                 .host = phase.host_peak + kProcessBaseline,
+                .host_pinned = phase.pinned_peak,
+                .host_pageable = phase.pageable_peak,
+                .disk = phase.disk_peak,
                 .categories = categories,
                 .timeline_phase = index,
                 .peak_event = phase.peak_event};
@@ -46,6 +49,9 @@ void add(MemoryUse& sum, const MemoryUse& part) {
   sum.reserved = std::max(before.reserved, part.reserved);
   sum.device = std::max(before.device, part.device);
   sum.host = std::max(before.host, part.host);
+  sum.host_pinned = std::max(before.host_pinned, part.host_pinned);
+  sum.host_pageable = std::max(before.host_pageable, part.host_pageable);
+  sum.disk = std::max(before.disk, part.disk);
 }
 void add(std::optional<MemoryUse>& sum, const MemoryUse& part) {
   if (sum)
@@ -111,6 +117,9 @@ PhaseEstimate save_phase(const Program& program, const MemoryTimeline& timeline,
                              .reserved = last.reserved_end,
                              .device = last.reserved_end + outside.total(),
                              .host = last.host_end + kProcessBaseline + staging,
+                             .host_pinned = last.pinned_end,
+                             .host_pageable = last.pageable_end,
+                             .disk = last.disk_end,
                              .timeline_phase = static_cast<uint32_t>(timeline.phases.size() - 1)}};
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     const Storage& storage = program.storage(timeline.events[i].storage);

@@ -79,6 +79,16 @@ void judge_host(const Machine& machine, const Demand& demand, Verdict& verdict) 
                                                  text, 100 * kSystemShare));
 }
 
+// Where no drive is on record nobody can say.
+void judge_disk(const Machine& machine, const Demand& demand, Verdict& verdict) {
+  const Bytes all = demand.disk * machine.ranks_per_node;
+  if (!machine.disks_of_node || all <= *machine.disks_of_node) return;
+  verdict.host = Fit::kOutOfMemory;
+  verdict.reasons.push_back(
+      fmt::format("disk full: {} in files for each of {} ranks, of {} that the node's drives hold",
+                  to_gib_text(demand.disk), machine.ranks_per_node, to_gib_text(*machine.disks_of_node)));
+}
+
 }  // namespace
 
 Bytes Machine::margin() const {
@@ -99,7 +109,8 @@ Machine machine_of(const EstimateRequest& request, const ResolvedJob& job, const
           .estimated_outside = outside.estimated(),
           .host_of_rank = request.node.host_memory / ranks,
           .host_of_node = request.node.host_memory,
-          .ranks_per_node = ranks};
+          .ranks_per_node = ranks,
+          .disks_of_node = request.node.disks ? std::optional(request.node.disks->capacity) : std::nullopt};
 }
 
 FailedRequest failed_request(const Program& program, const MemoryTimeline& limited) {
@@ -122,6 +133,7 @@ Verdict judge(const Machine& machine, const Demand& demand, std::optional<Failed
   else
     judge_risks(machine, demand, verdict);
   judge_host(machine, demand, verdict);
+  judge_disk(machine, demand, verdict);
   return verdict;
 }
 

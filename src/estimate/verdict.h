@@ -33,6 +33,7 @@ struct Machine {
   Bytes host_of_rank;       // one rank's share of the node
   Bytes host_of_node;
   int64_t ranks_per_node = 1;
+  std::optional<Bytes> disks_of_node;  // all drives together; empty: none on record
 
   Bytes margin() const;  // that a job must leave of `usable` to fit
 };
@@ -47,6 +48,7 @@ struct Demand {
   Bytes wanted;   // on a device without limit
   Bytes minimum;  // no allocator could do with less
   Bytes host;     // of one rank's process
+  Bytes disk;     // of one rank's file
   int64_t alloc_retries = 0;
   bool has_expandable_segments = false;
 };

@@ -110,6 +110,20 @@ TEST(Verdict, APhaseOfOneNameIsSaidOnce) {
   EXPECT_THAT(judge(kMachine, taking(kGiB * 95), failed).reasons[0], HasSubstr("in load, at aten::empty"));
 }
 
+TEST(Verdict, FilesFitOnTheNodesDrivesOrDoNot) {
+  Machine machine = kMachine;
+  machine.ranks_per_node = 8;
+  Demand demand = kUsual;
+  demand.disk = kGiB * 100;
+  EXPECT_EQ(judge(machine, demand, {}).host, Fit::kFits);
+  machine.disks_of_node = kGiB * 800;
+  EXPECT_EQ(judge(machine, demand, {}).host, Fit::kFits);
+  machine.disks_of_node = kGiB * 800 - Bytes{1};
+  const Verdict verdict = judge(machine, demand, {});
+  EXPECT_EQ(verdict.host, Fit::kOutOfMemory);
+  EXPECT_THAT(verdict.reasons, ElementsAre(HasSubstr("disk full: 100.00 GiB in files for each of 8 ranks")));
+}
+
 TEST(Verdict, TheHostIsJudgedApart) {
   Demand demand = kUsual;
   demand.host = kGiB * 181;  // above nine tenths

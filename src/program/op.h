@@ -168,6 +168,8 @@ namespace plimsoll {
   X(kBroadcast, "broadcast", kFramework)                                                                \
   X(kCopyToHost, "copy_to_host", kFramework)                                                            \
   X(kCopyToDevice, "copy_to_device", kFramework)                                                        \
+  X(kReadFromDisk, "read_from_disk", kFramework)                                                        \
+  X(kWriteToDisk, "write_to_disk", kFramework)                                                          \
   X(kResize, "storage.resize_", kFramework)                                                             \
   X(kMmOut, "mm.out", kInPlace)                                                                         \
   X(kAddmmOut, "addmm.out", kInPlace)                                                                   \

@@ -40,7 +40,7 @@ struct Names<Category> {
 };
 template <>
 struct Names<Tier> {
-  static constexpr std::array<std::string_view, 4> kAll = {"gpu", "host_pinned", "host", "nvme"};
+  static constexpr std::array<std::string_view, kTierCount> kAll = {"gpu", "host_pinned", "host", "disk"};
 };
 template <>
 struct Names<Holder> {
@@ -49,8 +49,9 @@ struct Names<Holder> {
 };
 template <>
 struct Names<Stream> {
-  static constexpr std::array<std::string_view, 6> kAll = {"compute",    "all_gather", "reduce_scatter",
-                                                           "all_reduce", "copy_in",    "copy_out"};
+  static constexpr std::array<std::string_view, kStreamCount> kAll = {
+      "compute", "all_gather", "reduce_scatter", "all_reduce",
+      "copy_in", "copy_out",   "disk_read",      "disk_write"};
 };
 template <>
 struct Names<RegionKind> {

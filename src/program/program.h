@@ -60,14 +60,28 @@ enum class Category : uint8_t {
 inline constexpr int kCategoryCount = 16;
 std::string_view name_of(Category category);  // "parameter", "master_parameter", ...
 
-enum class Tier : uint8_t { kGpu, kHostPinned, kHost, kNvme };
+// kGpu is the device, whichever it is; kHostPinned is page-locked; kDisk is a file.
+enum class Tier : uint8_t { kGpu, kHostPinned, kHost, kDisk };
+inline constexpr int kTierCount = 4;
 std::string_view name_of(Tier tier);
 
 // Who let go of a storage last: why it lived until then.
 enum class Holder : uint8_t { kLocal, kSaved, kGradient, kCommunication, kOptimizer, kPersistent };
 std::string_view name_of(Holder holder);
 
-enum class Stream : uint8_t { kCompute, kAllGather, kReduceScatter, kAllReduce, kCopyIn, kCopyOut };
+enum class Stream : uint8_t {
+  kCompute,
+  kAllGather,
+  kReduceScatter,
+  kAllReduce,
+  kCopyIn,  // host to device
+  kCopyOut,
+  kDiskRead,
+  kDiskWrite
+};
+inline constexpr int kStreamCount = 8;
+// Their ops move bytes between tiers and run beside all others.
+constexpr bool is_transfer(Stream stream) { return stream >= Stream::kCopyIn; }
 std::string_view name_of(Stream stream);
 
 struct Storage {

@@ -260,9 +260,13 @@ class CompleteCheck {
   }
 
   std::string check_op(const Op& op) {
-    for (TensorId t : p_.inputs(op))
+    for (TensorId t : p_.inputs(op)) {
+      if (p_.storage_of(t).tier == Tier::kDisk && op.kind != OpKind::kReadFromDisk &&
+          op.kind != OpKind::kWriteToDisk)
+        return fmt::format("it computes with %{}, which is on disk", t.value);
       if (!is_live_[p_.tensor(t).storage.value])
         return fmt::format("it reads %{}, whose storage s{} isn't live", t.value, p_.tensor(t).storage.value);
+    }
     if (!shares_storage(p_, op)) return "a result doesn't share its input's storage";
     if (shares_input_storage(op.kind)) return {};
     for (TensorId t : p_.outputs(op)) {

@@ -8,8 +8,8 @@
 // the first input's storage, collectives name a known group, every op stands in one statement, in their
 // order. Forward programs: what is read exists and wasn't dropped, each tensor is dropped at most once, calls
 // of modules nest and have their results at their end. Complete programs, along the schedule: what is read is
-// live, what an op makes is not live yet, a `free` finds its storage live, every statement belongs to a
-// section, and at the end only what persists over steps is left.
+// live and, but for transfers, not on disk, what an op makes is not live yet, a `free` finds its storage
+// live, every statement belongs to a section, and at the end only what persists over steps is left.
 #pragma once
 
 #include "base/result.h"

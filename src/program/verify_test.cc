@@ -80,6 +80,14 @@ TEST(VerifyComplete, NamesThePhaseAndTheStatement) {
               HasSubstr("it belongs to no section"));
 }
 
+TEST(VerifyComplete, WhatIsOnDiskIsReadBeforeItIsComputedWith) {
+  const std::string place = "%1:bf16[8] s1 temporary disk = Empty()\n",
+                    end = "free s2 local\nfree s1 local\n";
+  EXPECT_EQ(failure(complete(place + "%2:bf16[8] s2 temporary host = ReadFromDisk(%1)\n" + end)), "");
+  EXPECT_THAT(failure(complete(place + "%2:bf16[8] s2 temporary host = Silu(%1)\n" + end)),
+              HasSubstr("it computes with %1, which is on disk"));
+}
+
 TEST(VerifyComplete, OnlyWhatPersistsIsLeft) {
   const auto program = [](const std::string& category) {
     return "plimsoll program 1 complete\nsection 0 begin \"load\"\n%0:bf16[8] s0 " + category +

@@ -17,6 +17,9 @@ Json use_json(const MemoryUse& use) {
   json["reserved_bytes"] = use.reserved.value;
   json["device_bytes"] = use.device.value;
   json["host_bytes"] = use.host.value;
+  json["host_pinned_bytes"] = use.host_pinned.value;
+  json["host_pageable_bytes"] = use.host_pageable.value;
+  json["disk_bytes"] = use.disk.value;
   json["peak_op"] = use.peak_op.empty() ? Json() : Json(use.peak_op);
   json["peak_module"] = use.peak_op.empty() ? Json() : Json(use.peak_module);
   Json& categories = json["peak_category_bytes"] = Json::object();
@@ -64,6 +67,10 @@ Json job_json(const ResolvedJob& job) {
   json["shard_ranks"] = job.mesh.shard;
   json["replica_ranks"] = job.mesh.replicate;
   json["tensor_parallel_ranks"] = job.mesh.tensor;
+  json["zero_stage"] = job.engine == DataParallelEngine::kZero ? Json(job.zero.stage) : Json();
+  json["offload"] = {{"activations", name_of(job.offload.activations)},
+                     {"optimizer", name_of(job.offload.optimizer)},
+                     {"parameters", name_of(job.offload.parameters)}};
   json["cpu_offload"] = job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.cpu_offload;
   json["precision"] = name_of(job.precision);
   json["sequence"] = job.batch.sequence;

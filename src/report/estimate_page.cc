@@ -62,6 +62,9 @@ class LadderTable {
     total("= device", [](const MemoryUse& use) { return use.device; });
     row("allocated", [](const MemoryUse& use) { return use.allocated; });
     row("host, per rank", [](const MemoryUse& use) { return use.host; });
+    row("  pinned", [](const MemoryUse& use) { return use.host_pinned; });
+    row("  pageable", [](const MemoryUse& use) { return use.host_pageable; });
+    row("disk, per rank", [](const MemoryUse& use) { return use.disk; });
     return table_.to_text(2);
   }
 

@@ -12,6 +12,8 @@ constexpr size_t kWidth = 118;
 std::string data_parallel_text(const ResolvedJob& job) {
   if (job.engine == DataParallelEngine::kNone) return "";
   if (job.engine == DataParallelEngine::kDdp) return fmt::format("DDP over {} ranks", job.mesh.data);
+  if (job.engine == DataParallelEngine::kZero)
+    return fmt::format("ZeRO-{} over {} ranks", job.zero.stage, job.mesh.data);
   std::string text = fmt::format("FSDP2 over {} ranks", job.mesh.shard);
   if (job.mesh.replicate > 1) text += fmt::format(" x {} replicas", job.mesh.replicate);
   if (job.fsdp2.cpu_offload) text += " with CPU offload";
@@ -23,6 +25,19 @@ std::string engine_text(const ResolvedJob& job) {
   if (job.mesh.tensor == 1) return data.empty() ? "one rank" : data;
   const std::string tensor = fmt::format("tensor parallelism over {} ranks", job.mesh.tensor);
   return data.empty() ? tensor : fmt::format("{} x {}", data, tensor);
+}
+
+// "; offloaded: activations to host, optimizer to disk"
+std::string offload_text(const OffloadSettings& offload) {
+  std::string text;
+  const auto add = [&](std::string_view what, OffloadTarget target) {
+    if (target != OffloadTarget::kNone)
+      text += fmt::format("{}{} to {}", text.empty() ? "; offloaded: " : ", ", what, name_of(target));
+  };
+  add("activations", offload.activations);
+  add("optimizer", offload.optimizer);
+  add("parameters", offload.parameters);
+  return text;
 }
 
 std::string precision_text(const ResolvedJob& job) {
@@ -71,8 +86,8 @@ std::string job_headline(const Estimate& e) {
   const Batch& batch = e.job.batch;
   std::string text =
       fmt::format("{} ({}) on {} x {}\n", e.model_name, parameters, e.job.mesh.world, e.gpu.title);
-  text += fmt::format("{}, {}; {} with {}\n", name_of(e.job.framework), engine_text(e.job),
-                      precision_text(e.job), name_of(e.job.optimizer));
+  text += fmt::format("{}, {}; {} with {}{}\n", name_of(e.job.framework), engine_text(e.job),
+                      precision_text(e.job), name_of(e.job.optimizer), offload_text(e.job.offload));
   text += fmt::format(
       "sequence {} x micro-batch {} x accumulation {}, global batch {}; attention {}, recompute {}\n",
       batch.sequence, batch.micro_batch, batch.accumulation, batch.global_batch, name_of(e.job.attention),

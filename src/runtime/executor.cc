@@ -10,6 +10,7 @@
 #include <chrono>
 #include <set>
 
+#include "runtime/host_memory.h"
 #include "runtime/kernels/kernel.h"
 
 namespace plimsoll::runtime {
@@ -60,14 +61,31 @@ bool is_like(const at::Tensor& tensor, const TensorInfo& wanted) {
   return tensor.storage_offset() == 0;
 }
 
+at::Tensor make_tensor(const c10::Storage& storage, const TensorInfo& info, int64_t offset) {
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(scalar_type_of(info.dtype)));
+  const auto rank = static_cast<size_t>(info.layout.rank);
+  made.unsafeGetTensorImpl()->set_sizes_and_strides({info.layout.sizes.data(), rank},
+                                                    {info.layout.strides.data(), rank}, offset);
+  return made;
+}
+
 }  // namespace
+
+std::span<std::byte> all_bytes_of(const at::Tensor& t) {
+  const c10::Storage& storage = t.storage();
+  return {static_cast<std::byte*>(storage.mutable_data()), storage.nbytes()};
+}
 
 Result<Executor> Executor::make(const Program& program, const ExecutorOptions& options) {
   const std::vector<std::string_view> missing = without_kernel(program);
   if (!missing.empty())
     return fail({.message = fmt::format("no kernel for {}", fmt::join(missing, ", ")),
                  .expected = "a program of framework native"});
-  return Executor(program, options);
+  Executor executor(program, options);
+  PLIMSOLL_CHECK(executor.open_disk());
+  return executor;
 }
 
 Executor::Executor(const Program& program, const ExecutorOptions& options)
@@ -77,10 +95,39 @@ Executor::Executor(const Program& program, const ExecutorOptions& options)
       users_(program.storages.size()),
       storages_(program.storages.size()),
       tensors_(program.tensors.size()),
-      pending_(program.storages.size()) {
+      pending_(program.storages.size()),
+      disk_offsets_(program.storages.size()),
+      on_disk_(program.storages.size()) {
   for (uint32_t t = 0; t < program.tensors.size(); ++t)
     users_[program.tensors[t].storage.value].push_back(TensorId{t});
   find_views();
+  start_queues();
+}
+
+void Executor::start_queues() {
+  for (const Op& op : program_->ops) {
+    std::unique_ptr<WorkQueue>& queue = queues_.at(static_cast<size_t>(op.stream));
+    if (is_transfer(op.stream) && !queue) queue = std::make_unique<WorkQueue>(IdleWatch{});
+  }
+}
+
+// One place after another for all storages: what is on disk stays there.
+Result<void> Executor::open_disk() {
+  int64_t end = 0;
+  for (size_t s = 0; s < program_->storages.size(); ++s) {
+    if (!is_on_disk(StorageId{static_cast<uint32_t>(s)})) continue;
+    disk_offsets_[s] = end;
+    end += program_->storages[s].bytes.value;
+  }
+  if (end == 0) return {};
+  PLIMSOLL_TRY(file, DiskFile::create(options_.disk_folder, Bytes{end}));
+  disk_ = std::make_unique<DiskFile>(std::move(file));
+  return {};
+}
+
+const std::vector<std::string>& Executor::notes() const {
+  static const std::vector<std::string> none;
+  return disk_ ? disk_->notes() : none;
 }
 
 // Where a view begins follows from the ops that make it.
@@ -109,12 +156,7 @@ at::Tensor Executor::tensor(TensorId id) {
   const TensorInfo& info = program_->tensor(id);
   const c10::Storage& storage = storages_[info.storage.value];
   assert(storage && "a tensor whose storage is not live");
-  made = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
-                                                  c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                  c10::scalarTypeToTypeMeta(scalar_type_of(info.dtype)));
-  const auto rank = static_cast<size_t>(info.layout.rank);
-  made.unsafeGetTensorImpl()->set_sizes_and_strides({info.layout.sizes.data(), rank},
-                                                    {info.layout.strides.data(), rank}, offsets_[id.value]);
+  made = make_tensor(storage, info, offsets_[id.value]);
   return made;
 }
 
@@ -122,6 +164,15 @@ void Executor::allocate(TensorId id) {
   const StorageId storage = program_->tensor(id).storage;
   if (storages_[storage.value]) return;
   const Storage& wanted = program_->storage(storage);
+  if (wanted.tier == Tier::kDisk) {
+    on_disk_[storage.value] = std::make_unique<MeasuredAllocator::Elsewhere>(*options_.allocator, wanted.tier,
+                                                                             wanted.category, wanted.bytes);
+    return;
+  }
+  if (wanted.tier != Tier::kGpu) {
+    storages_[storage.value] = allocate_on_host(wanted, *options_.allocator);
+    return;
+  }
   const MeasuredAllocator::Tag tag(wanted.category);
   storages_[storage.value] = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), wanted.bytes.value, c10::GetCPUAllocator(), /*resizable=*/false);
@@ -140,11 +191,11 @@ void Executor::adopt(TensorId id, const at::Tensor& made) {
 }
 
 Result<void> Executor::wait_for(StorageId id) {
-  if (!pending_[id.value]) return {};
-  const std::shared_ptr<Work> work = std::move(pending_[id.value]);
+  if (!pending_[id.value].work) return {};
+  const Pending pending = std::exchange(pending_[id.value], {});
   const Clock::time_point start = Clock::now();
-  const Result<void> done = work->wait();
-  communication_seconds += seconds_since(start);
+  const Result<void> done = pending.work->wait();
+  (pending.is_transfer ? io_seconds : communication_seconds) += seconds_since(start);
   return done;
 }
 
@@ -155,6 +206,7 @@ Result<void> Executor::finish() {
 
 Result<void> Executor::free(StorageId id) {
   PLIMSOLL_CHECK(wait_for(id));
+  on_disk_[id.value].reset();
   for (TensorId t : users_[id.value]) tensors_[t.value].reset();
   storages_[id.value] = c10::Storage();
   return {};
@@ -177,7 +229,8 @@ Result<void> Executor::play(uint32_t section) {
 Result<void> Executor::play_op(const Op& op) {
   if (class_of(op.kind) == OpClass::kView) return {};
   const Program& p = *program_;
-  for (TensorId t : p.inputs(op)) PLIMSOLL_CHECK(wait_for(p.tensor(t).storage));
+  if (!is_transfer(op.stream))  // a transfer waits for itself
+    for (TensorId t : p.inputs(op)) PLIMSOLL_CHECK(wait_for(p.tensor(t).storage));
   const KernelRow& row = kernel_row(op.kind);
   if (!row.adopts && !shares_input_storage(op.kind))
     for (TensorId t : p.outputs(op)) allocate(t);
@@ -196,7 +249,53 @@ Result<void> Executor::play_op(const Op& op) {
 void KernelCall::start(std::unique_ptr<Work> work) {
   const std::shared_ptr<Work> shared = std::move(work);  // whichever of its storages is waited for first
   for (TensorId t : executor_.program_->inputs(op_))
-    executor_.pending_[executor_.program_->tensor(t).storage.value] = shared;
+    executor_.pending_[executor_.program_->tensor(t).storage.value] = {.work = shared};
+}
+
+void KernelCall::queue(std::function<Result<void>()> transfer) {
+  WorkQueue* const queue = executor_.queue_of(op_.stream);
+  if (queue == nullptr) {
+    result = transfer();
+    return;
+  }
+  std::vector<StorageId> storages;
+  for (TensorId t : executor_.program_->inputs(op_))
+    storages.push_back(executor_.program_->tensor(t).storage);
+  for (TensorId t : executor_.program_->outputs(op_))
+    storages.push_back(executor_.program_->tensor(t).storage);
+  std::vector<std::shared_ptr<Work>> before;
+  for (StorageId s : storages)
+    if (const auto& pending = executor_.pending_[s.value]; pending.work) before.push_back(pending.work);
+  const std::shared_ptr<Work> work =
+      queue->submit([before = std::move(before), transfer = std::move(transfer)]() -> Result<void> {
+        for (const std::shared_ptr<Work>& earlier : before) PLIMSOLL_CHECK(earlier->wait());
+        return transfer();
+      });
+  for (StorageId s : storages) executor_.pending_[s.value] = {.work = work, .is_transfer = true};
+}
+
+DiskPlace KernelCall::place_on_disk(size_t input) const {
+  const StorageId storage = executor_.program_->tensor(executor_.program_->inputs(op_)[input]).storage;
+  return {.file = executor_.disk_.get(), .offset = executor_.disk_offsets_[storage.value]};
+}
+
+Result<at::Tensor> Executor::load(TensorId id) {
+  const TensorInfo& info = program_->tensor(id);
+  PLIMSOLL_CHECK(wait_for(info.storage));
+  if (!is_on_disk(info.storage)) return tensor(id);
+  const c10::Storage memory = allocate_on_host(
+      {.bytes = program_->storage(info.storage).bytes, .category = Category::kTemporary, .tier = Tier::kHost},
+      *options_.allocator);
+  const at::Tensor copy = make_tensor(memory, info, 0);
+  PLIMSOLL_CHECK(disk_->read(disk_offsets_[info.storage.value], all_bytes_of(copy)));
+  return copy;
+}
+
+Result<void> Executor::save(TensorId id, const at::Tensor& copy) {
+  const StorageId storage = program_->tensor(id).storage;
+  if (!is_on_disk(storage)) return {};
+  PLIMSOLL_CHECK(wait_for(storage));
+  return disk_->write(disk_offsets_[storage.value], all_bytes_of(copy));
 }
 
 }  // namespace plimsoll::runtime

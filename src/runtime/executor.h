@@ -6,22 +6,29 @@
 //   PLIMSOLL_CHECK(executor.play(training.load));
 //   executor.tensor(training.ids).copy_(batch);
 //
-// Collectives run beside computation: whoever reads, writes or frees a storage waits for those under way on
-// it. Not thread-safe. Errors: an op without a kernel, by name, before anything runs; a kernel that fails.
+// Collectives and transfers between tiers run beside computation, those of one stream one after another:
+// whoever reads, writes or frees a storage waits for what is under way on it. Storages of the tier kGpu come
+// from the tensor allocator, those of host tiers from host_memory.h, those on disk are parts of one file.
+// Not thread-safe. Errors: an op without a kernel, by name, before anything runs; a kernel that fails.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 
+#include <array>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "program/program.h"
+#include "runtime/communication/work_queue.h"
 #include "runtime/communicator.h"
+#include "runtime/disk_file.h"
 #include "runtime/measured_allocator.h"
 #include "runtime/step_settings.h"
 
@@ -43,6 +50,7 @@ struct ExecutorOptions {
   MeasuredAllocator* allocator = nullptr;
   Host* host = nullptr;
   Communicator* communicator = nullptr;  // null: one rank
+  std::filesystem::path disk_folder;     // of the disk tier's file
 };
 
 // Is told what the executor does as it does it.
@@ -53,26 +61,50 @@ class ExecutorObserver {
   virtual void end_op() = 0;
 };
 
+struct DiskPlace {
+  const DiskFile* file = nullptr;
+  int64_t offset = 0;
+};
+
+// Of the whole storage, padding included.
+std::span<std::byte> all_bytes_of(const at::Tensor& t);
+
 class Executor {
  public:
   static Result<Executor> make(const Program& program, const ExecutorOptions& options);
 
   Result<void> play(uint32_t section);
-  // Collectives may be under way on it after play() returns: finish() first. REQUIRES its storage is live.
+  // Collectives may be under way on it after play() returns: finish() first. REQUIRES its storage is live,
+  // and not on disk.
   at::Tensor tensor(TensorId id);
-  Result<void> finish();  // waits for every collective under way
+  Result<void> finish();  // waits for everything under way
+  // The tensor itself, or where it is on disk a copy, which save() writes back.
+  Result<at::Tensor> load(TensorId id);
+  Result<void> save(TensorId id, const at::Tensor& copy);
   const Program& program() const { return *program_; }
+  const std::vector<std::string>& notes() const;  // of the disk's file
 
   ExecutorObserver* observer = nullptr;
   StepSettings step;                 // of the next optimizer section
   double communication_seconds = 0;  // waited for collectives, so far
   double recompute_seconds = 0;      // in kernels that compute again what forward had, so far
+  double io_seconds = 0;             // and for copies between tiers, reads and writes
 
  private:
   friend class KernelCall;
   Executor(const Program& program, const ExecutorOptions& options);
 
+  // What is under way on a storage: the last that was asked for, which follows those before.
+  struct Pending {
+    std::shared_ptr<Work> work;
+    bool is_transfer = false;
+  };
+
   void find_views();
+  void start_queues();
+  Result<void> open_disk();
+  bool is_on_disk(StorageId id) const { return program_->storage(id).tier == Tier::kDisk; }
+  WorkQueue* queue_of(Stream stream) const { return queues_.at(static_cast<size_t>(stream)).get(); }
   Result<void> play_op(const Op& op);
   void allocate(TensorId id);
   void adopt(TensorId id, const at::Tensor& made);
@@ -81,11 +113,15 @@ class Executor {
 
   const Program* program_;
   ExecutorOptions options_;
-  std::vector<int64_t> offsets_;                // by tensor: elements from its storage's beginning
-  std::vector<std::vector<TensorId>> users_;    // by storage: tensors made of it
-  std::vector<c10::Storage> storages_;          // by storage; undefined: not live
-  std::vector<at::Tensor> tensors_;             // by tensor, made when first asked for
-  std::vector<std::shared_ptr<Work>> pending_;  // by storage: the last collective on it
+  std::vector<int64_t> offsets_;              // by tensor: elements from its storage's beginning
+  std::vector<std::vector<TensorId>> users_;  // by storage: tensors made of it
+  std::vector<c10::Storage> storages_;        // by storage; undefined: not live
+  std::vector<at::Tensor> tensors_;           // by tensor, made when first asked for
+  std::vector<Pending> pending_;              // by storage
+  std::vector<int64_t> disk_offsets_;         // by storage, of those on disk
+  std::unique_ptr<DiskFile> disk_;            // null: nothing is on disk
+  std::vector<std::unique_ptr<MeasuredAllocator::Elsewhere>> on_disk_;  // by storage, of live ones
+  std::array<std::unique_ptr<WorkQueue>, kStreamCount> queues_;         // of streams for transfers; end first
 };
 
 }  // namespace plimsoll::runtime

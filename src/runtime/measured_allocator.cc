@@ -81,11 +81,29 @@ void MeasuredAllocator::count(std::optional<Category> category, int64_t bytes) {
     scratch_ += Bytes{bytes};
     scratch_peak_ = std::max(scratch_peak_, scratch_);
   } else {
-    current_.categories.at(static_cast<size_t>(*category)) += Bytes{bytes};
-    current_.total += Bytes{bytes};
-    if (current_.total > peak_.total) peak_ = current_;
+    count(Tier::kGpu, *category, Bytes{bytes});
   }
-  with_scratch_peak_ = std::max(with_scratch_peak_, current_.total + scratch_);
+  with_scratch_peak_ = std::max(with_scratch_peak_, device().total + scratch_);
+}
+
+void MeasuredAllocator::count(Tier tier, Category category, Bytes bytes) {
+  const auto t = static_cast<size_t>(tier);
+  TierBytes& now = current_.at(t);
+  now.categories.at(static_cast<size_t>(category)) += bytes;
+  now.total += bytes;
+  if (now.total > peak_.at(t).total) peak_.at(t) = now;
+}
+
+MeasuredAllocator::Elsewhere::Elsewhere(MeasuredAllocator& allocator, Tier tier, Category category,
+                                        Bytes bytes)
+    : allocator_(allocator), tier_(tier), category_(category), bytes_(bytes) {
+  assert(tier != Tier::kGpu);
+  const std::scoped_lock lock(allocator_.mutex_);
+  allocator_.count(tier_, category_, bytes_);
+}
+MeasuredAllocator::Elsewhere::~Elsewhere() {
+  const std::scoped_lock lock(allocator_.mutex_);
+  allocator_.count(tier_, category_, Bytes{} - bytes_);
 }
 
 void MeasuredAllocator::add(const void* block, size_t bytes, std::optional<Category> category) {
@@ -124,7 +142,7 @@ void MeasuredAllocator::begin_phase() {
   const std::scoped_lock lock(mutex_);
   peak_ = current_;
   scratch_peak_ = scratch_;
-  with_scratch_peak_ = current_.total + scratch_;
+  with_scratch_peak_ = device().total + scratch_;
 }
 
 MeasuredBytes MeasuredAllocator::current() const {

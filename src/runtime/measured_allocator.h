@@ -1,11 +1,13 @@
 // What LibTorch really allocates on the CPU: a wrapper around its tensor allocator that counts every block
 // under the tag which its thread carries at that moment. The executor tags what it makes for a storage of the
-// program with that storage's category; everything else that an operator allocates is its scratch.
+// program with that storage's category; everything else that an operator allocates is its scratch. What the
+// program keeps on other tiers doesn't come from that allocator (host_memory.h, disk_file.h), which report
+// what they take and give back; it is counted by tier.
 //
 //   MeasuredAllocator& allocator = MeasuredAllocator::install();   // once, before the first tensor
 //   allocator.begin_phase();
 //   { const MeasuredAllocator::Tag tag(Category::kActivation); ... at::empty(...) ... }
-//   allocator.peak().total;                                        // bytes as they were asked for
+//   allocator.peak()[0].total;   // of the device, bytes as they were asked for
 //
 // Large blocks are from large_blocks.h, others from LibTorch's own allocator.
 //
@@ -22,13 +24,11 @@
 
 #include "base/units.h"
 #include "program/program.h"
+#include "simulator/exact_peaks.h"
 
 namespace plimsoll::runtime {
 
-struct MeasuredBytes {
-  std::array<Bytes, kCategoryCount> categories{};
-  Bytes total;  // of all categories, without scratch
-};
+using MeasuredBytes = BytesByTier;  // without scratch
 
 // Is told of every block as it comes and goes, from whichever thread; calls don't overlap.
 class AllocationListener {
@@ -57,6 +57,21 @@ class MeasuredAllocator {
     std::optional<Category> outer_;
   };
 
+  // Bytes taken on another tier, until it ends.
+  class Elsewhere {
+   public:
+    Elsewhere(MeasuredAllocator& allocator, Tier tier, Category category, Bytes bytes);
+    ~Elsewhere();
+    Elsewhere(const Elsewhere&) = delete;
+    Elsewhere& operator=(const Elsewhere&) = delete;
+
+   private:
+    MeasuredAllocator& allocator_;
+    const Tier tier_;
+    const Category category_;
+    const Bytes bytes_;
+  };
+
   // A block that an operator allocated for its result belongs to the program from now on. REQUIRES it is
   // live.
   void adopt(const void* block, Category category);
@@ -65,7 +80,7 @@ class MeasuredAllocator {
 
   void begin_phase();  // peaks begin anew
   MeasuredBytes current() const;
-  MeasuredBytes peak() const;       // since begin_phase, where `total` was highest first
+  MeasuredBytes peak() const;       // since begin_phase, of each tier where its total was highest first
   Bytes scratch() const;            // now
   Bytes scratch_peak() const;       // since begin_phase
   Bytes with_scratch_peak() const;  // highest total + scratch since begin_phase
@@ -76,6 +91,8 @@ class MeasuredAllocator {
   // Its bytes; nothing of a block that was allocated before the wrapper was installed.
   std::optional<size_t> remove(const void* block);
   void count(std::optional<Category> category, int64_t bytes);
+  void count(Tier tier, Category category, Bytes bytes);
+  const TierBytes& device() const { return current_[static_cast<size_t>(Tier::kGpu)]; }
 
   struct Block {
     int64_t bytes = 0;
@@ -84,7 +101,7 @@ class MeasuredAllocator {
   mutable std::mutex mutex_;
   AllocationListener* listener_ = nullptr;
   std::unordered_map<const void*, Block> blocks_;
-  MeasuredBytes current_, peak_;
+  MeasuredBytes current_{}, peak_{};
   Bytes scratch_, scratch_peak_, with_scratch_peak_;
 };
 

@@ -35,7 +35,10 @@ struct Steps {
   std::vector<double> losses, norms;
   bool operator==(const Steps&) const = default;
 };
-Steps steps_of(int64_t ranks, int64_t stage, int64_t accumulation, const std::string& precision = "fp32") {
+Steps steps_of(int64_t ranks, int64_t stage, int64_t accumulation, const std::string& precision = "fp32",
+               const std::vector<std::string>& more = {}) {
+  std::vector<std::string> settings = settings_of(ranks, stage, accumulation, precision);
+  settings.insert(settings.end(), more.begin(), more.end());
   const InProcessGroup group(ranks, std::chrono::seconds(60));
   std::vector<Steps> steps(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
@@ -43,8 +46,7 @@ Steps steps_of(int64_t ranks, int64_t stage, int64_t accumulation, const std::st
     threads.emplace_back([&, r] {
       at::set_num_threads(1);
       const std::unique_ptr<Communicator> communicator = group.join(r);
-      const Result<TinyRun> run =
-          play_tiny(*communicator, settings_of(ranks, stage, accumulation, precision), kSteps);
+      const Result<TinyRun> run = play_tiny(*communicator, settings, kSteps);
       if (!run) {
         ADD_FAILURE() << run.error().to_text();
         return;
@@ -109,19 +111,47 @@ TEST(Evaluation, IsTheLossOfTheNextStep) {
   }
 }
 
+// What is offloaded is computed elsewhere, by the same kernels: the same bits.
+TEST_P(Ranks, OffloadChangesNoBit) {
+  for (const char* precision : {"fp32", "bf16-mixed"})
+    for (const int64_t stage : {0, 1, 2, 3}) {
+      const std::vector<std::string> clips = {"loop.clip_max_norm=0.5"};
+      const Steps expected = steps_of(GetParam(), stage, 2, precision, clips);
+      for (const std::string target : {"host", "disk"}) {
+        std::vector<std::string> offload = {"offload.activations=host", "offload.optimizer=" + target,
+                                            "offload.directory=/tmp"};
+        if (stage == 3) offload.emplace_back("offload.parameters=host");
+        offload.insert(offload.end(), clips.begin(), clips.end());
+        EXPECT_TRUE(steps_of(GetParam(), stage, 2, precision, offload) == expected)
+            << target << ", stage " << stage << ", " << precision;
+      }
+    }
+}
+
 struct Bytes {
   int64_t ranks, stage;
+  std::string more;
 };
 class RankBytes : public testing::TestWithParam<Bytes> {};
 INSTANTIATE_TEST_SUITE_P(Stages, RankBytes,
                          testing::Values(Bytes{1, 0}, Bytes{2, 0}, Bytes{2, 1}, Bytes{2, 2}, Bytes{2, 3},
-                                         Bytes{4, 2}, Bytes{4, 3}));
+                                         Bytes{4, 2}, Bytes{4, 3},
+                                         Bytes{1, 0, "offload.activations=host offload.optimizer=host"},
+                                         Bytes{2, 1, "offload.optimizer=disk offload.directory=/tmp"},
+                                         Bytes{2, 2, "offload.activations=host recompute.mode=full"},
+                                         Bytes{1, 3,
+                                               "offload.optimizer=disk offload.directory=/tmp "
+                                               "offload.parameters=host"},
+                                         Bytes{2, 3,
+                                               "offload.activations=host offload.optimizer=host "
+                                               "offload.parameters=host precision=bf16-mixed"}));
 
 // One allocator counts a process, so each rank is one.
 TEST_P(RankBytes, AreWhatTheProgramSays) {
-  const auto [ranks, stage] = GetParam();
+  const auto& [ranks, stage, more] = GetParam();
   std::string arguments;
   for (const std::string& setting : settings_of(ranks, stage, kRows / ranks)) arguments += " " + setting;
+  arguments += " " + more;
   const RanksRun run = run_ranks(fmt::format("{} play{}", ranks, arguments));
   EXPECT_EQ(run.exit_code, 0) << run.output;
 }

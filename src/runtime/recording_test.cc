@@ -44,8 +44,17 @@ Result<TrainingRun::Recording> recording_of(const std::vector<std::string>& sett
   return std::move(*run.recording);
 }
 
-TEST(Recording, EveryAllocationIsAsPredicted) {
-  const auto recording = recording_of({"batch.sequence=16", "batch.accumulation=2", "recompute.mode=full"});
+class RecordedJobs : public testing::TestWithParam<std::vector<std::string>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Recording, RecordedJobs,
+    testing::Values(std::vector<std::string>{"batch.accumulation=2", "recompute.mode=full"},
+                    std::vector<std::string>{"offload.activations=host", "offload.optimizer=disk",
+                                             "offload.directory=/tmp"}));
+
+TEST_P(RecordedJobs, EveryAllocationIsAsPredicted) {
+  std::vector<std::string> settings = GetParam();
+  settings.emplace_back("batch.sequence=16");
+  const auto recording = recording_of(settings);
   ASSERT_TRUE(recording) << recording.error().to_text();
   const std::vector<Step> predicted = steps_of(recording->predicted),
                           measured = steps_of(recording->measured);

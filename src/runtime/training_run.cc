@@ -22,19 +22,17 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-bool is_as_predicted(const ExactPeak& predicted, const MeasuredBytes& measured) {
-  return predicted.total == measured.total && predicted.categories == measured.categories;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<TrainingRun>> TrainingRun::make(const TrainingRunOptions& options) {
   const int64_t rank = options.communicator ? options.communicator->rank() : 0;
   PLIMSOLL_TRY(training, native::build_training(options.architecture, options.job, {.rank = rank}));
   std::unique_ptr<TrainingRun> run(new TrainingRun(options, std::move(training)));
-  PLIMSOLL_TRY(executor, Executor::make(run->training_.program, {.allocator = &run->allocator_,
-                                                                 .host = &run->host_,
-                                                                 .communicator = options.communicator}));
+  PLIMSOLL_TRY(executor,
+               Executor::make(run->training_.program, {.allocator = &run->allocator_,
+                                                       .host = &run->host_,
+                                                       .communicator = options.communicator,
+                                                       .disk_folder = options.job.offload.directory}));
   run->executor_ = std::make_unique<Executor>(std::move(executor));
   for (ExactPeak& peak : exact_peaks(run->training_.program))
     run->memory_.push_back({.phase = peak.phase, .predicted = std::move(peak)});
@@ -62,7 +60,7 @@ Result<void> TrainingRun::play(const std::string& phase, uint32_t section) {
     if (m.times == 0) m.measured = measured;
     m.scratch_peak = std::max(m.scratch_peak, allocator_.scratch_peak());
     ++m.times;
-    if (!is_as_predicted(m.predicted, measured)) ++m.times_different;
+    if (m.predicted.tiers != measured) ++m.times_different;
     break;
   }
   return {};
@@ -83,6 +81,12 @@ TrainingRun::Recording TrainingRun::take_recording() {
   listen(nullptr);
   steps_to_record_ = 0;
   return {.predicted = exact_trace(training_.program, recorded_), .measured = record_->take()};
+}
+
+std::vector<std::string> TrainingRun::notes() const {
+  std::vector<std::string> notes = training_.program.notes;
+  notes.insert(notes.end(), executor_->notes().begin(), executor_->notes().end());
+  return notes;
 }
 
 Result<void> TrainingRun::load() { return play("load", training_.load); }
@@ -124,7 +128,7 @@ Result<double> TrainingRun::evaluate(const BatchSource& batches, int64_t steps) 
 Result<StepReport> TrainingRun::step(const BatchSource& batches) {
   const Clock::time_point start = Clock::now();
   const double waited = executor_->communication_seconds, under_way = seconds_under_way(),
-               recomputed = executor_->recompute_seconds;
+               recomputed = executor_->recompute_seconds, moved = executor_->io_seconds;
   StepReport report{.step = steps_done_ + 1, .learning_rate = learning_rate_at(job_.run, steps_done_ + 1)};
   const int iteration = steps_done_ == 0 ? 1 : 2;  // the program's names of the first and of a steady step
   const size_t count = training_.micro_steps.size();
@@ -165,6 +169,7 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
   report.communication_seconds = executor_->communication_seconds - waited;
   report.collective_seconds = seconds_under_way() - under_way;
   report.recompute_seconds = executor_->recompute_seconds - recomputed;
+  report.io_seconds = executor_->io_seconds - moved;
   return report;
 }
 

@@ -44,6 +44,7 @@ struct StepReport {
   double seconds = 0;
   double communication_seconds = 0;       // of them waiting for other ranks
   double collective_seconds = 0;          // what collectives took, most of it beside computation
+  double io_seconds = 0;                  // waiting for copies between tiers, reads and writes
   double recompute_seconds = 0;           // computing again what forward had
   std::optional<double> evaluation_loss;  // after the step, when it was evaluated
 };
@@ -86,6 +87,7 @@ class TrainingRun {
   const std::vector<PhaseMemoryReport>& memory() const { return memory_; }
   // What the model takes of a step of all ranks, whatever is computed again (program/op_flops.h).
   Flops flops_per_step() const;
+  std::vector<std::string> notes() const;  // of the program and of the disk
 
  private:
   TrainingRun(const TrainingRunOptions& options, native::Training training);

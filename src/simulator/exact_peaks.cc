@@ -10,11 +10,12 @@ class Walk {
   std::vector<ExactPeak> run() {
     std::vector<ExactPeak> peaks;
     for (const PhaseStep& step : p_.schedule) {
+      ExactPeak peak{.phase = step.phase};
       peak_ = now_;
       const Section& section = p_.sections[step.section];
       for (uint32_t i = section.first_statement; i < section.last_statement; ++i) play(p_.statements[i]);
-      peak_.phase = step.phase;
-      peaks.push_back(peak_);
+      peak.tiers = peak_;
+      peaks.push_back(std::move(peak));
     }
     return peaks;
   }
@@ -35,16 +36,17 @@ class Walk {
   }
   void count(StorageId id, int64_t sign) {
     const Storage& storage = p_.storage(id);
-    if (storage.tier != Tier::kGpu) return;
+    const auto tier = static_cast<size_t>(storage.tier);
     const Bytes bytes = storage.bytes * sign;
-    now_.categories.at(static_cast<size_t>(storage.category)) += bytes;
-    now_.total += bytes;
-    if (now_.total > peak_.total) peak_ = now_;
+    TierBytes& now = now_.at(tier);
+    now.categories.at(static_cast<size_t>(storage.category)) += bytes;
+    now.total += bytes;
+    if (now.total > peak_.at(tier).total) peak_.at(tier) = now;
   }
 
   const Program& p_;
   std::vector<bool> is_live_;
-  ExactPeak now_, peak_;
+  BytesByTier now_{}, peak_{};
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Peaks of a program on an allocator that gives every request its own bytes, as LibTorch's does on a CPU.
 //
-//   for (const ExactPeak& peak : exact_peaks(program)) peak.categories[...]   // by phase of the schedule
+//   for (const ExactPeak& peak : exact_peaks(program)) peak.device().total;   // by phase of the schedule
 //
-// Bytes of the tier kGpu (the device, whichever it is), by the categories that the program states.
+// By the categories that the program states, each tier apart: their peaks may be at different moments.
 #pragma once
 
 #include <array>
@@ -14,10 +14,21 @@
 
 namespace plimsoll {
 
+// Of one tier, where `total` was highest first.
+struct TierBytes {
+  std::array<Bytes, kCategoryCount> categories{};
+  Bytes total;
+
+  friend bool operator==(const TierBytes&, const TierBytes&) = default;
+};
+using BytesByTier = std::array<TierBytes, kTierCount>;
+
 struct ExactPeak {
   std::string phase;
-  std::array<Bytes, kCategoryCount> categories{};  // where `total` was highest first
-  Bytes total;
+  BytesByTier tiers{};
+
+  const TierBytes& of(Tier tier) const { return tiers.at(static_cast<size_t>(tier)); }
+  const TierBytes& device() const { return of(Tier::kGpu); }
 };
 
 // One for each step of the schedule, also where consecutive ones have one name.

@@ -41,7 +41,7 @@ TEST(ExactTrace, HasThePeakThatExactPeaksSay) {
     if (e.action == AllocationAction::kFreeCompleted) now -= e.bytes;
     peak = std::max(peak, now);
   }
-  EXPECT_EQ(peak, exact_peaks(program)[1].total);
+  EXPECT_EQ(peak, exact_peaks(program)[1].device().total);
   EXPECT_EQ(peak.value, (4 * 3 + 3 * 5 + 4 * 5) * 4);
   ASSERT_EQ(trace.segments.size(), 1U);
   EXPECT_EQ(trace.segments[0].bytes.value, 4 * 3 * 4);

@@ -9,24 +9,35 @@ bool has_own_category(Category category) {
   return category != Category::kActivation && category != Category::kTemporary;
 }
 
+// What is copied to the host and comes back was kept all the while, on another tier.
+std::vector<bool> offloaded_storages(const Program& program) {
+  std::vector<bool> is_offloaded(program.storages.size());
+  for (const Op& op : program.ops)
+    if (op.kind == OpKind::kCopyToHost)
+      for (TensorId t : program.inputs(op)) is_offloaded[program.tensor(t).storage.value] = true;
+  return is_offloaded;
+}
+
 }  // namespace
 
 std::vector<Category> shown_categories(const Program& program, const MemoryTimeline& timeline) {
   std::vector<Category> shown(timeline.events.size());
   std::vector<uint32_t> born(program.storages.size());
+  const std::vector<bool> is_offloaded = offloaded_storages(program);
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     const MemoryEvent& e = timeline.events[i];
     const Category stated = program.storage(e.storage).category;
     if (e.is_alloc) {
       const bool in_forward = timeline.phases[e.phase].phase.starts_with("fwd");
-      shown[i] = has_own_category(stated) ? stated
-                 : in_forward             ? Category::kActivation  // unless a free in this phase comes
-                                          : Category::kTemporary;
+      shown[i] = has_own_category(stated) || is_offloaded[e.storage.value] ? stated
+                 : in_forward ? Category::kActivation  // unless a free in this phase comes
+                              : Category::kTemporary;
       born[e.storage.value] = static_cast<uint32_t>(i);
       continue;
     }
     const uint32_t birth = born[e.storage.value];
-    if (shown[birth] == Category::kActivation && timeline.events[birth].phase == e.phase)
+    if (shown[birth] == Category::kActivation && timeline.events[birth].phase == e.phase &&
+        !is_offloaded[e.storage.value])
       shown[birth] = Category::kTemporary;
     shown[i] = shown[birth];
   }

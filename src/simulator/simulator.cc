@@ -54,6 +54,9 @@ class Player {
                                 .live_start = live_,
                                 .live_peak = live_,
                                 .host_peak = host(),
+                                .pinned_peak = pinned(),
+                                .pageable_peak = pageable_,
+                                .disk_peak = disk_,
                                 .workspace_peak = live_});
     heap_.reset_peaks();
     if (options_.observer != nullptr) options_.observer->begin_phase(name);
@@ -68,6 +71,9 @@ class Player {
     phase().active_end = stats.active.current;
     phase().reserved_end = stats.reserved.current;
     phase().host_end = host();
+    phase().pinned_end = pinned();
+    phase().pageable_end = pageable_;
+    phase().disk_end = disk_;
     phase().library_workspace = library_workspace_;
     phase().alloc_retries = stats.num_alloc_retries - retries_before_;
   }
@@ -93,6 +99,7 @@ class Player {
   void alloc(StorageId id, Stream stream) {
     const Storage& storage = p_.storage(id);
     if (is_live_[id.value] || timeline_.oom || storage.bytes.value == 0) return;  // empty tensors own nothing
+    if (storage.tier == Tier::kDisk) return alloc_on_disk(id);
     if (storage.tier != Tier::kGpu) return alloc_on_host(id);
     tell_category(storage.category);
     const Allocation block = heap_.alloc(storage.bytes, static_cast<HeapStream>(stream));
@@ -120,16 +127,32 @@ class Player {
     if (!is_live_[id.value]) return;
     is_live_[id.value] = false;
     if (options_.keeps_events) record(false, id);
-    if (p_.storage(id).tier == Tier::kHostPinned) return pinned_.free(blocks_[id.value]);
-    if (p_.storage(id).tier != Tier::kGpu) {
-      pageable_ -= p_.storage(id).bytes;
-      return;
+    const Storage& storage = p_.storage(id);
+    switch (storage.tier) {
+      case Tier::kGpu:
+        heap_.free(blocks_[id.value]);
+        live_ -= round_to_block(storage.bytes);
+        break;
+      case Tier::kHostPinned:
+        pinned_.free(blocks_[id.value]);
+        break;
+      case Tier::kHost:
+        pageable_ -= storage.bytes;
+        break;
+      case Tier::kDisk:
+        disk_ -= storage.bytes;
+        break;
     }
-    heap_.free(blocks_[id.value]);
-    live_ -= round_to_block(p_.storage(id).bytes);
   }
 
-  Bytes host() const { return pageable_ + pinned_.stats().reserved.current; }
+  Bytes pinned() const { return pinned_.stats().reserved.current; }
+  Bytes host() const { return pageable_ + pinned(); }
+
+  void alloc_on_disk(StorageId id) {
+    disk_ += p_.storage(id).bytes;
+    begin_life(id);
+    phase().disk_peak = std::max(phase().disk_peak, disk_);
+  }
 
   void alloc_on_host(StorageId id) {
     const Storage& storage = p_.storage(id);
@@ -142,6 +165,8 @@ class Player {
     }
     begin_life(id);
     phase().host_peak = std::max(phase().host_peak, host());
+    phase().pinned_peak = std::max(phase().pinned_peak, pinned());
+    phase().pageable_peak = std::max(phase().pageable_peak, pageable_);
   }
 
   void take_workspace(const Op& op) {
@@ -176,7 +201,7 @@ class Player {
   std::vector<BlockId> blocks_;
   std::vector<bool> is_live_;
   MemoryTimeline timeline_;
-  Bytes live_, pageable_, library_workspace_;
+  Bytes live_, pageable_, disk_, library_workspace_;
   OpId op_;
   bool is_backward_ = false;
   int64_t retries_before_ = 0;

@@ -28,7 +28,10 @@ struct PhaseMemory {
   Bytes live_start, live_peak, live_end;
   Bytes allocated_peak, active_peak, reserved_peak;
   Bytes allocated_end, active_end, reserved_end;
-  Bytes host_peak, host_end;         // pinned memory as its cache holds it, see allocator/pinned_host_heap.h
+  Bytes host_peak, host_end;      // pinned memory as its cache holds it, see allocator/pinned_host_heap.h
+  Bytes pinned_peak, pinned_end;  // of it
+  Bytes pageable_peak, pageable_end;
+  Bytes disk_peak, disk_end;
   std::optional<OpId> peak_op;       // that reached live_peak; empty when the phase starts with it
   std::optional<size_t> peak_event;  // position in the event order at which live_peak was reached
   Bytes workspace_peak;              // highest live + workspace of an op

@@ -7,6 +7,7 @@
 #include "allocator/caching_heap.h"
 #include "allocator/lower_bound_heap.h"
 #include "program/text.h"
+#include "simulator/exact_peaks.h"
 #include "simulator/peak_categories.h"
 
 namespace plimsoll {
@@ -116,6 +117,30 @@ TEST(Simulate, TheHostIsAnotherLedger) {
       simulate(parsed(one_section("%0:bf16[500] s0 gradient host = Empty()\n")), heap);
   EXPECT_EQ(timeline.phases[0].host_peak, Bytes{1000});  // not rounded
   EXPECT_EQ(timeline.phases[0].live_peak, Bytes{0});
+}
+
+// Pinned memory is the cache's, in powers of two; the others are counted as they are.
+TEST(Simulate, EveryTierIsALedgerOfItsOwn) {
+  const Program program =
+      parsed(one_section("%0:bf16[500] s0 gradient host = Empty()\n"
+                         "%1:bf16[500] s1 gradient host_pinned = Empty()\n"
+                         "%2:bf16[700] s2 optimizer_state disk = Empty()\n"
+                         "free s1 local\n"
+                         "%3:bf16[300] s3 optimizer_state disk = Empty()\n"
+                         "free s3 local\n"));
+  LowerBoundHeap heap;
+  const PhaseMemory phase = simulate(program, heap).phases.at(0);
+  EXPECT_EQ(phase.live_peak, Bytes{0});
+  EXPECT_EQ(phase.pageable_peak, Bytes{1000});
+  EXPECT_EQ(phase.pinned_peak, Bytes{1024});
+  EXPECT_EQ(phase.host_peak, Bytes{2024});
+  EXPECT_EQ(phase.disk_peak, Bytes{2000});
+  EXPECT_EQ(phase.disk_end, Bytes{1400});
+  const ExactPeak exact = exact_peaks(program).at(0);
+  EXPECT_EQ(exact.device().total, Bytes{0});
+  EXPECT_EQ(exact.of(Tier::kHostPinned).total, Bytes{1000});
+  EXPECT_EQ(exact.of(Tier::kHost).categories[static_cast<size_t>(Category::kGradient)], Bytes{1000});
+  EXPECT_EQ(exact.of(Tier::kDisk).categories[static_cast<size_t>(Category::kOptimizerState)], Bytes{2000});
 }
 
 TEST(Simulate, AnEmptyTensorIsNoEvent) {

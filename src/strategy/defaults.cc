@@ -225,6 +225,7 @@ ResolvedJob with_defaults(const Job& job, const Architecture& architecture, cons
                        .ddp = job.ddp,
                        .fsdp2 = job.fsdp2,
                        .zero = job.zero,
+                       .offload = job.offload,
                        .recompute = job.recompute,
                        .loss = job.loss,
                        .loop = job.loop,

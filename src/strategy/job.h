@@ -82,6 +82,24 @@ struct ZeroSettings {
   bool operator==(const ZeroSettings&) const = default;
 };
 
+// Where what the device doesn't hold all the time is kept.
+enum class OffloadTarget { kNone, kHost, kDisk };
+
+// Of framework native. Activations: what blocks keep for the backward goes to the host after their forward.
+// Optimizer: masters and states live there, and the update runs on the host. Parameters (stage 3): so do the
+// ranks' parts of them. Source: Ren et al., ZeRO-Offload, arXiv:2101.06840; Rajbhandari et al.,
+// ZeRO-Infinity, arXiv:2104.07857; torchtune's OffloadActivations.
+struct OffloadSettings {
+  OffloadTarget activations = OffloadTarget::kNone;
+  OffloadTarget optimizer = OffloadTarget::kNone;
+  OffloadTarget parameters = OffloadTarget::kNone;
+  int64_t min_offload_size = 1024;  // bytes: smaller activations stay
+  bool pin_memory = true;           // host memory that is copied to or from the device is page-locked
+  std::string directory;            // of the disk tier's file
+
+  bool operator==(const OffloadSettings&) const = default;
+};
+
 // torch.nn.parallel.DistributedDataParallel's arguments; the first bucket is kDdpFirstBucketBytes.
 inline constexpr int64_t kDdpFirstBucketBytes = int64_t{1} << 20;
 
@@ -257,6 +275,7 @@ struct Job {
   DdpSettings ddp;
   Fsdp2Settings fsdp2;
   ZeroSettings zero;
+  OffloadSettings offload;
   std::optional<Precision> precision;
   BatchChoice batch;
   Optimizer optimizer;
@@ -307,6 +326,7 @@ struct ResolvedJob {
   DdpSettings ddp;
   Fsdp2Settings fsdp2;
   ZeroSettings zero;
+  OffloadSettings offload;
   Precision precision = Precision::kBFloat16;
   Batch batch;
   Optimizer optimizer;

@@ -18,6 +18,7 @@ inline constexpr double kMaxBucketMebibytes = 1 << 20;
 inline constexpr double kMaxClipNorm = 1e12;
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 inline constexpr int64_t kMaxThreads = 4096;
+inline constexpr int64_t kMaxOffloadSize = int64_t{1} << 40;  // bytes
 
 inline constexpr size_t kMaxJobFileBytes = size_t{1} << 20;
 inline constexpr size_t kMaxTextBytes = 4096;       // of a text field

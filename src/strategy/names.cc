@@ -63,6 +63,12 @@ constexpr EnumName<DataFormat> kDataFormats[] = {{DataFormat::kAutomatic, "autom
                                                  {DataFormat::kJsonLines, "json-lines"},
                                                  {DataFormat::kTokens, "tokens"}};
 
+constexpr EnumName<OffloadTarget> kOffloadTargets[] = {{OffloadTarget::kNone, "none"},
+                                                       {OffloadTarget::kHost, "host"},
+                                                       {OffloadTarget::kHost, "cpu"},
+                                                       {OffloadTarget::kDisk, "disk"},
+                                                       {OffloadTarget::kDisk, "nvme"}};
+
 constexpr EnumName<ModelLoad> kModelLoads[] = {{ModelLoad::kMeta, "meta"}, {ModelLoad::kDevice, "device"}};
 
 constexpr EnumName<UseCache> kUseCaches[] = {
@@ -141,6 +147,10 @@ std::span<const EnumName<ModelLoad>> enum_names() {
   return kModelLoads;
 }
 template <>
+std::span<const EnumName<OffloadTarget>> enum_names() {
+  return kOffloadTargets;
+}
+template <>
 std::span<const EnumName<LearningRateSchedule>> enum_names() {
   return kSchedules;
 }
@@ -164,6 +174,7 @@ std::string_view name_of(SdpaBackend value) { return written_name(value); }
 std::string_view name_of(ExpertsImplementation value) { return written_name(value); }
 std::string_view name_of(LossKind value) { return written_name(value); }
 std::string_view name_of(ZeroGrad value) { return written_name(value); }
+std::string_view name_of(OffloadTarget value) { return written_name(value); }
 std::string_view name_of(UseCache value) { return written_name(value); }
 
 std::string name_of(const Optimizer& optimizer) {

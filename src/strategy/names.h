@@ -59,6 +59,7 @@ std::string_view name_of(AttentionImplementation value);
 std::string_view name_of(SdpaBackend value);
 std::string_view name_of(ExpertsImplementation value);
 std::string_view name_of(LossKind value);
+std::string_view name_of(OffloadTarget value);
 std::string_view name_of(ZeroGrad value);
 std::string_view name_of(UseCache value);
 

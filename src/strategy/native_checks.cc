@@ -108,6 +108,26 @@ void check_loop(const Case& c, Errors& errors) {
   needs_default(!loop.input_require_grads, "loop.input_require_grads", "false");
 }
 
+void check_offload(const Case& c, Errors& errors) {
+  const OffloadSettings& offload = c.resolved.offload;
+  if (offload.activations == OffloadTarget::kDisk)
+    refuse(errors, "offload.activations", "activations are not kept on disk", "none or host");
+  if (offload.parameters == OffloadTarget::kDisk)
+    refuse(errors, "offload.parameters", "parameters are not kept on disk", "none or host");
+  if (offload.optimizer == OffloadTarget::kDisk && offload.directory.empty())
+    refuse(errors, "offload.optimizer", "disk needs a place for its file",
+           "offload.directory: a folder on a fast local disk");
+  if (offload.parameters == OffloadTarget::kNone) return;
+  const bool is_stage_3 = c.resolved.engine == DataParallelEngine::kZero && c.resolved.zero.stage == 3;
+  if (!is_stage_3)
+    refuse(errors, "offload.parameters", "only parameters that are gathered when needed can live elsewhere",
+           "parallel.engine = zero and zero.stage = 3");
+  if (offload.optimizer == OffloadTarget::kNone)
+    refuse(errors, "offload.parameters",
+           "parameters on the host are updated there, the optimizer is on the device",
+           "offload.optimizer = host or disk");
+}
+
 }  // namespace
 
 void check_native(const Case& c, Errors& errors) {
@@ -117,6 +137,7 @@ void check_native(const Case& c, Errors& errors) {
   check_scores(c, errors);
   check_choices(c, errors);
   check_loop(c, errors);
+  check_offload(c, errors);
 }
 
 }  // namespace plimsoll

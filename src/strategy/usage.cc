@@ -42,6 +42,25 @@ constexpr Rule kRules[] = {
      .is_used = [](const ResolvedJob& r,
                    const Architecture&) { return r.engine == DataParallelEngine::kZero; },
      .needs = "parallel.engine = zero"},
+    {.path = "offload.",
+     .is_used = [](const ResolvedJob& r, const Architecture&) { return r.framework == Framework::kNative; },
+     .needs = "framework = native"},
+    {.path = "offload.min_offload_size",
+     .is_used = [](const ResolvedJob& r,
+                   const Architecture&) { return r.offload.activations != OffloadTarget::kNone; },
+     .needs = "offload.activations = host"},
+    {.path = "offload.pin_memory",
+     .is_used =
+         [](const ResolvedJob& r, const Architecture&) {
+           return r.offload.activations != OffloadTarget::kNone ||
+                  r.offload.optimizer != OffloadTarget::kNone;
+         },
+     .needs = "offload.activations or offload.optimizer"},
+    {.path = "offload.directory",
+     .is_used = [](const ResolvedJob& r,
+                   const Architecture&) { return r.offload.optimizer == OffloadTarget::kDisk; },
+     .needs = "offload.optimizer = disk",
+     .is_harmless = true},
     {.path = "fsdp2.pin_memory",
      .is_used = [](const ResolvedJob& r, const Architecture&) { return r.fsdp2.cpu_offload; },
      .needs = "fsdp2.cpu_offload = true"},

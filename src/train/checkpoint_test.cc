@@ -159,13 +159,19 @@ std::vector<double> second_half(const std::vector<double>& losses) {
   return {losses.begin() + kBreak, losses.end()};
 }
 
+const std::vector<std::string> kOnHost = {"offload.optimizer=host", "offload.activations=host"};
+const std::vector<std::string> kOnDisk = {"offload.optimizer=disk", "offload.directory=/tmp"};
+const std::vector<std::string> kAllOnHost = {"offload.optimizer=host", "offload.parameters=host"};
+
 class ResumeAlike : public CheckpointTest, public testing::WithParamInterface<Plan> {};
-INSTANTIATE_TEST_SUITE_P(Strategies, ResumeAlike,
-                         testing::Values(Plan{}, Plan{.precision = "bf16-mixed"},
-                                         Plan{.ranks = 2, .stage = 0}, Plan{.ranks = 2, .stage = 1},
-                                         Plan{.ranks = 2, .stage = 2, .accumulation = 2},
-                                         Plan{.ranks = 4, .stage = 3},
-                                         Plan{.ranks = 2, .stage = 3, .precision = "bf16-mixed"}));
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, ResumeAlike,
+    testing::Values(Plan{}, Plan{.precision = "bf16-mixed"}, Plan{.ranks = 2, .stage = 0},
+                    Plan{.ranks = 2, .stage = 1}, Plan{.ranks = 2, .stage = 2, .accumulation = 2},
+                    Plan{.ranks = 4, .stage = 3}, Plan{.ranks = 2, .stage = 3, .precision = "bf16-mixed"},
+                    Plan{.more = kOnHost}, Plan{.more = kOnDisk},
+                    Plan{.ranks = 2, .stage = 2, .precision = "bf16-mixed", .more = kOnDisk},
+                    Plan{.ranks = 2, .stage = 3, .more = kAllOnHost}));
 
 TEST_P(ResumeAlike, GoesOnWithTheSameBits) {
   Plan plan = GetParam();
@@ -189,6 +195,10 @@ INSTANTIATE_TEST_SUITE_P(Strategies, ResumeChanged,
                                          Change{{.ranks = 4, .stage = 3}, {.ranks = 2, .stage = 2}},
                                          Change{{.ranks = 2, .stage = 0}, {.ranks = 4, .stage = 1}},
                                          Change{{.ranks = 4, .stage = 0}, {.ranks = 1, .accumulation = 4}},
+                                         Change{{.ranks = 1, .more = kOnDisk}, {.ranks = 1}},
+                                         Change{{.ranks = 1}, {.ranks = 1, .more = kOnDisk}},
+                                         Change{{.ranks = 2, .stage = 1, .more = kOnDisk},
+                                                {.ranks = 4, .stage = 3, .more = kAllOnHost}},
                                          Change{{.ranks = 2, .stage = 3, .precision = "bf16-mixed"},
                                                 {.ranks = 1, .accumulation = 2, .precision = "bf16-mixed"}}));
 

@@ -80,9 +80,23 @@ class CheckpointWriter {
     return put_file(partial_ / "config.json", content_.model_config);
   }
 
-  // Bytes of a piece, as they lie in a tensor of the program.
-  std::span<const std::byte> bytes_of(TensorId id, const Piece& piece) {
-    const at::Tensor array = run_.executor().tensor(id);
+  // What the optimizer keeps of a unit: the program's tensors, or copies of those on disk.
+  struct Arrays {
+    at::Tensor master;
+    std::vector<at::Tensor> states;
+  };
+  Result<Arrays> load(const native::UnitTensors& u) {
+    PLIMSOLL_TRY(master, run_.executor().load(u.master));
+    Arrays arrays{.master = std::move(master)};
+    for (const TensorId id : u.states) {
+      PLIMSOLL_TRY(state, run_.executor().load(id));
+      arrays.states.push_back(std::move(state));
+    }
+    return arrays;
+  }
+  int64_t elements_of(TensorId id) const { return run_.training().program.tensor(id).layout.elements(); }
+
+  static std::span<const std::byte> bytes_of(const at::Tensor& array, const Piece& piece) {
     return {static_cast<const std::byte*>(array.const_data_ptr()) + piece.place * array.element_size(),
             static_cast<size_t>(piece.elements * array.element_size())};
   }
@@ -93,7 +107,7 @@ class CheckpointWriter {
     PLIMSOLL_TRY(model, SharedModelWriter::join(partial_, specs_));
     std::vector<TensorSpec> specs;
     SafetensorsMetadata metadata = kPyTorchMetadata;
-    for_each_piece([&](const native::UnitTensors& u, const Piece& piece) {
+    PLIMSOLL_CHECK(for_each_piece([&](const Arrays& u, const Piece& piece) {
       const std::string& parameter = content_.architecture.parameters[piece.parameter].name;
       metadata[piece_name(kWeights, parameter, piece.begin) + fmt::format(":{}", piece.elements)] =
           checksum_text(checksum(bytes_of(u.master, piece)));
@@ -104,14 +118,14 @@ class CheckpointWriter {
         metadata[specs.back().name] = checksum_text(checksum(bytes_of(u.states[s], piece)));
       }
       return Result<void>();
-    });
+    }));
     PLIMSOLL_TRY(optimizer,
                  SafetensorsWriter::create(partial_ / optimizer_file(rank_, ranks_), specs, metadata));
-    PLIMSOLL_CHECK(for_each_piece([&](const native::UnitTensors& u, const Piece& piece) -> Result<void> {
+    PLIMSOLL_CHECK(for_each_piece([&](const Arrays& u, const Piece& piece) -> Result<void> {
       const std::string& parameter = content_.architecture.parameters[piece.parameter].name;
       PLIMSOLL_CHECK(model.write(spec_of_.at(parameter), static_cast<uint64_t>(piece.begin) * sizeof(float),
                                  bytes_of(u.master, piece)));
-      for (const TensorId state : u.states) PLIMSOLL_CHECK(optimizer.write(bytes_of(state, piece)));
+      for (const at::Tensor& state : u.states) PLIMSOLL_CHECK(optimizer.write(bytes_of(state, piece)));
       return {};
     }));
     PLIMSOLL_CHECK(model.sync());
@@ -121,9 +135,9 @@ class CheckpointWriter {
   // Pieces are cut alike for all arrays of a unit.
   Result<void> check_arrays() {
     for (const native::UnitTensors& u : run_.training().units) {
-      const int64_t held = run_.executor().tensor(u.master).numel();
+      const int64_t held = elements_of(u.master);
       for (const TensorId state : u.states)
-        if (run_.executor().tensor(state).numel() != held || u.states.size() != states_.size())
+        if (elements_of(state) != held || u.states.size() != states_.size())
           return fail({.position = {.key = "train.checkpoints"},
                        .message = fmt::format("the states of {} can't be saved", content_.state.optimizer),
                        .expected = "an optimizer with states in the parameters' shapes"});
@@ -134,9 +148,9 @@ class CheckpointWriter {
   template <typename Function>
   Result<void> for_each_piece(Function&& function) {
     for (const native::UnitTensors& u : run_.training().units) {
-      const int64_t held = run_.executor().tensor(u.master).numel();
-      for (const Piece& piece : pieces_written(u.unit, held, rank_, ranks_))
-        PLIMSOLL_CHECK(function(u, piece));
+      PLIMSOLL_TRY(arrays, load(u));
+      for (const Piece& piece : pieces_written(u.unit, elements_of(u.master), rank_, ranks_))
+        PLIMSOLL_CHECK(function(arrays, piece));
     }
     return {};
   }

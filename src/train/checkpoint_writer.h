@@ -3,7 +3,8 @@
 //
 //   PLIMSOLL_CHECK(write_checkpoint(run, {.folder = "runs/step-000120", .architecture = a, ...}));
 //
-// Bytes go from the tensors to the files: nothing is allocated that grows with the model. Every rank calls it
+// Bytes go from the tensors to the files: nothing is allocated that grows with the model, and of states on
+// disk one unit's at a time. Every rank calls it
 // after the same step. Errors, on every rank: what the file system says, of this rank or another; what was
 // written is removed again.
 #pragma once

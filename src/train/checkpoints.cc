@@ -135,12 +135,13 @@ Result<void> Checkpoints::restore_states(runtime::TrainingRun& run) {
       return other(from_->folder, "states", fmt::format("has {} states of a parameter", state.states.size()),
                    fmt::format("{}", u.states.size()));
     for (size_t s = 0; s < u.states.size(); ++s) {
-      const at::Tensor array = run.executor().tensor(u.states[s]);
+      PLIMSOLL_TRY(array, run.executor().load(u.states[s]));
       auto* const elements = static_cast<float*>(array.mutable_data_ptr());
       for (const Piece& piece : pieces_held(u.unit, array.numel(), rank()))
         PLIMSOLL_CHECK(reader.read(state.states[s], options_.architecture.parameters[piece.parameter].name,
                                    piece.begin,
                                    {elements + piece.place, static_cast<size_t>(piece.elements)}));
+      PLIMSOLL_CHECK(run.executor().save(u.states[s], array));
     }
   }
   return {};

@@ -53,10 +53,10 @@ Result<void> RunLog::write_metrics(const runtime::StepReport& step) {
   const std::string line = fmt::format(
       "{{\"step\": {}, \"loss\": {}, \"gradient_norm\": {}, \"learning_rate\": {}, \"tokens_per_second\": "
       "{:.1f}, \"step_seconds\": {:.6f}, \"communication_seconds\": {:.6f}, \"collective_seconds\": {:.6f}, "
-      "\"recompute_seconds\": {:.6f}, \"model_flops_utilization\": {:.4f}{}}}\n",
+      "\"io_seconds\": {:.6f}, \"recompute_seconds\": {:.6f}, \"model_flops_utilization\": {:.4f}{}}}\n",
       step.step, step.loss, step.gradient_norm, step.learning_rate, tokens_per_step_ / step.seconds,
-      step.seconds, step.communication_seconds, step.collective_seconds, step.recompute_seconds,
-      cost_.utilization(step.seconds),
+      step.seconds, step.communication_seconds, step.collective_seconds, step.io_seconds,
+      step.recompute_seconds, cost_.utilization(step.seconds),
       step.evaluation_loss ? fmt::format(", \"evaluation_loss\": {}", *step.evaluation_loss) : "");
   const bool is_written = std::fputs(line.c_str(), metrics_.get()) >= 0 && std::fflush(metrics_.get()) == 0;
   if (is_written) return {};

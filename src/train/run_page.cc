@@ -40,6 +40,8 @@ std::string speed_text(const RunLog& log, bool has_peers) {
     text += fmt::format("collectives take {:.3f} s of a step, of which {:.3f} s are waited for\n",
                         median_of(log, &StepReport::collective_seconds),
                         median_of(log, &StepReport::communication_seconds));
+  const double io = median_of(log, &StepReport::io_seconds);
+  if (io > 0) text += fmt::format("host and disk are waited for {:.3f} s of a step\n", io);
   const double recompute = median_of(log, &StepReport::recompute_seconds);
   if (recompute > 0) text += fmt::format("recomputing takes {:.3f} s of a step\n", recompute);
   return text;
@@ -57,34 +59,78 @@ std::vector<Align> right(size_t columns) {
   return alignment;
 }
 
-// Each phase's peak, and of the highest one the categories.
+const TierBytes& measured_of(const PhaseMemoryReport& m, Tier tier) {
+  return m.measured.at(static_cast<size_t>(tier));
+}
+
+// What a tier holds where it holds the most; empty: it is not used.
+std::string tier_text(const std::vector<PhaseMemoryReport>& memory, Tier tier) {
+  const PhaseMemoryReport* highest = &memory.front();
+  for (const PhaseMemoryReport& m : memory)
+    if (m.times > 0 && measured_of(m, tier).total > measured_of(*highest, tier).total) highest = &m;
+  const TierBytes& predicted = highest->predicted.of(tier);
+  const TierBytes& measured = measured_of(*highest, tier);
+  if (predicted.total + measured.total == Bytes{}) return {};
+  TextTable table({fmt::format("MiB in {}{}", highest->phase,
+                               tier == Tier::kGpu ? "" : fmt::format(", {}", name_of(tier))),
+                   "predicted", "measured"},
+                  right(3));
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    if (predicted.categories.at(c).value + measured.categories.at(c).value > 0)
+      table.add({std::string(name_of(static_cast<Category>(c))), mib(predicted.categories.at(c)),
+                 mib(measured.categories.at(c))});
+  return "\n" + table.to_text(2);
+}
+
+// Each phase's peak on the device, and of each tier's highest one the categories.
 std::string memory_text(const std::vector<PhaseMemoryReport>& memory) {
   TextTable phases({"MiB at the peak of", "predicted", "measured", "", "scratch of operators"}, right(5));
-  const PhaseMemoryReport* highest = &memory.front();
-  for (const PhaseMemoryReport& m : memory) {
-    if (m.times == 0) continue;
-    phases.add({m.phase, mib(m.predicted.total), mib(m.measured.total), verdict_of(m), mib(m.scratch_peak)});
-    if (m.measured.total > highest->measured.total) highest = &m;
-  }
-  TextTable categories({fmt::format("MiB in {}", highest->phase), "predicted", "measured"}, right(3));
-  for (size_t c = 0; c < kCategoryCount; ++c)
-    if (highest->predicted.categories.at(c).value + highest->measured.categories.at(c).value > 0)
-      categories.add({std::string(name_of(static_cast<Category>(c))),
-                      mib(highest->predicted.categories.at(c)), mib(highest->measured.categories.at(c))});
-  return phases.to_text(2) + "\n" + categories.to_text(2);
+  for (const PhaseMemoryReport& m : memory)
+    if (m.times > 0)
+      phases.add({m.phase, mib(m.predicted.device().total), mib(measured_of(m, Tier::kGpu).total),
+                  verdict_of(m), mib(m.scratch_peak)});
+  std::string text = phases.to_text(2);
+  for (int t = 0; t < kTierCount; ++t) text += tier_text(memory, static_cast<Tier>(t));
+  return text;
 }
 
 constexpr char kBetweenCells = '\t';
 
+std::vector<std::string> cells_of(const std::string& row) {
+  std::vector<std::string> cells;
+  std::istringstream text(row);
+  for (std::string cell; std::getline(text, cell, kBetweenCells);) cells.push_back(cell);
+  return cells;
+}
+
 std::string rows_text(const std::vector<std::string>& head, std::span<const std::string> rows) {
   TextTable table(head, right(head.size()));
   for (size_t r = 0; r < rows.size(); ++r) {
-    std::vector<std::string> cells{fmt::format("rank {}", r)};
-    std::istringstream row(rows[r]);
-    for (std::string cell; std::getline(row, cell, kBetweenCells);) cells.push_back(cell);
+    std::vector<std::string> cells = cells_of(rows[r]);
+    cells.insert(cells.begin(), fmt::format("rank {}", r));
     table.add(cells);
   }
   return "\n" + table.to_text(2);
+}
+
+// Ranks run one program: what one of them keeps elsewhere the others do.
+std::vector<std::string> memory_head(std::span<const std::string> rows) {
+  std::vector<std::string> head{"MiB at the highest peak of", "predicted", "measured", "",
+                                "scratch of operators"};
+  if (cells_of(rows.front()).size() >= head.size()) head.insert(head.end(), {"on the host", "on disk"});
+  return head;
+}
+
+// Measured, the highest of all phases; pinned and pageable memory may peak at different moments.
+Bytes peak_on(const runtime::TrainingRun& run, std::initializer_list<Tier> tiers) {
+  Bytes sum;
+  for (Tier tier : tiers) {
+    Bytes peak;
+    for (const PhaseMemoryReport& m : run.memory())
+      if (m.times > 0) peak = std::max(peak, measured_of(m, tier).total);
+    sum += peak;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -95,16 +141,19 @@ std::string memory_row(const runtime::TrainingRun& run) {
   std::vector<std::string> different;
   for (const PhaseMemoryReport& m : run.memory()) {
     if (m.times == 0) continue;
-    predicted = std::max(predicted, m.predicted.total);
-    measured = std::max(measured, m.measured.total);
+    predicted = std::max(predicted, m.predicted.device().total);
+    measured = std::max(measured, measured_of(m, Tier::kGpu).total);
     scratch = std::max(scratch, m.scratch_peak);
     times += m.times;
     if (m.times_different > 0) different.push_back(m.phase);
   }
   const std::string verdict = different.empty() ? fmt::format("equal {} times", times)
                                                 : fmt::format("{} differ", fmt::join(different, ", "));
-  return fmt::format("{1}{0}{2}{0}{3}{0}{4}", kBetweenCells, mib(predicted), mib(measured), verdict,
-                     mib(scratch));
+  std::string row = fmt::format("{1}{0}{2}{0}{3}{0}{4}", kBetweenCells, mib(predicted), mib(measured),
+                                verdict, mib(scratch));
+  const Bytes host = peak_on(run, {Tier::kHost, Tier::kHostPinned}), disk = peak_on(run, {Tier::kDisk});
+  if (host + disk > Bytes{}) row += fmt::format("{0}{1}{0}{2}", kBetweenCells, mib(host), mib(disk));
+  return row;
 }
 
 std::string resident_row(Bytes before) {
@@ -120,11 +169,9 @@ std::string run_page(const Architecture& architecture, const ResolvedJob& job,
   text += fmt::format(
       "\nAllocated bytes on {} rank, as the program predicts and as the tensor allocator counts\n\n{}",
       has_peers ? "the first" : "this", memory_text(run.memory()));
-  if (has_peers)
-    text += rows_text({"MiB at the highest peak of", "predicted", "measured", "", "scratch of operators"},
-                      ranks.memory);
+  if (has_peers) text += rows_text(memory_head(ranks.memory), ranks.memory);
   text += rows_text({"MiB resident of", "at the peak", "before the model"}, ranks.resident);
-  for (const std::string& note : run.training().program.notes) text += fmt::format("\nnote: {}", note);
+  for (const std::string& note : run.notes()) text += fmt::format("\nnote: {}", note);
   return text + "\n";
 }
 

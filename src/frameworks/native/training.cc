@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "frameworks/native/forward.h"
+#include "frameworks/native/span_recorder.h"
 #include "program/autograd.h"
 #include "program/ops.h"
 #include "program/passes/recompute.h"
@@ -46,6 +47,12 @@ class TrainingBuilder {
     out_.units = zero_.tensors();
     out_.squared_norm = zero_.squared_norm();
     r_.finish();
+    if (job_.offload.activations != OffloadTarget::kNone)
+      PLIMSOLL_CHECK(run("offload activations", out_.program, [&] {
+        return offload_activations(
+            out_.program, spans_,
+            {.to = moved_tier(job_.offload), .least = Bytes{job_.offload.min_offload_size}});
+      }));
     PLIMSOLL_CHECK(run("sum products", out_.program, [&] { return sum_products(out_.program); }));
     PLIMSOLL_CHECK(passes().check(out_.program));
     return std::move(out_);
@@ -113,7 +120,8 @@ class TrainingBuilder {
 
   Result<void> micro_step(bool is_last) {
     zero_.begin_micro_step(is_last);
-    auto graph = std::make_unique<Autograd>(r_, forward_.program, zero_, &zero_, AutogradOptions{});
+    SpanRecorder spans(out_.program, forward_.program, zero_);
+    auto graph = std::make_unique<Autograd>(r_, forward_.program, zero_, &spans, AutogradOptions{});
     MicroStep step;
     Value loss;
     step.forward = section("forward", [&] {
@@ -128,6 +136,7 @@ class TrainingBuilder {
       graph.reset();
     });
     out_.micro_steps.push_back(step);
+    spans_.push_back(spans.spans());
     return done;
   }
 
@@ -175,6 +184,7 @@ class TrainingBuilder {
   Recorder r_;
   Zero zero_;
   Value ids_, labels_, cos_, sin_;
+  std::vector<std::vector<BlockSpans>> spans_;  // of the micro-batches that have sections of their own
 };
 
 }  // namespace

@@ -4,81 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <numeric>
-#include <stdexcept>
-
+#include "frameworks/native/small_training.h"
 #include "frameworks/native/units.h"
 #include "frameworks/pytorch/small_model.h"
 #include "program/op_flops.h"
 #include "program/text.h"
-#include "strategy/job_file.h"
-#include "strategy/resolve.h"
 
 namespace plimsoll::native {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr int64_t kRanks = 4;
-
-// Whose heads are of one width in every family, and whose learned positions are few.
-Architecture small(const std::string& family) {
-  using pytorch::member;
-  if (family != "gpt2") return pytorch::small(family, {member("head_dim", 8)});
-  return pytorch::small(family, {member("max_position_embeddings", 64)});
-}
-
-Result<ResolvedJob> job_of(const Architecture& a, const std::vector<std::string>& settings) {
-  Job job;
-  job.framework = Framework::kNative;
-  std::vector<std::string> all = {"batch.sequence=16", "batch.micro_batch=2"};
-  all.insert(all.end(), settings.begin(), settings.end());
-  for (const std::string& s : all) PLIMSOLL_CHECK(apply_setting(job, s));
-  return resolve(job, a, {.name = "cpu"});
-}
-
-Training training_of(const Architecture& a, const std::vector<std::string>& settings, int64_t rank = 0) {
-  const auto job = job_of(a, settings);
-  if (!job) throw std::runtime_error(job.error().to_text());
-  PassList passes({.verifies = true});
-  auto training = build_training(a, *job, {.rank = rank, .passes = &passes});
-  if (!training) throw std::runtime_error(training.error().to_text());
-  return std::move(*training);
-}
-
-std::vector<std::string> with_stage(int64_t stage, std::vector<std::string> settings = {}) {
-  settings.insert(settings.end(),
-                  {"parallel.engine=zero", "hardware.gpus=4", "zero.stage=" + std::to_string(stage)});
-  return settings;
-}
-
-// Bytes by category of what is live after these sections were played.
-std::map<Category, int64_t> live_after(const Training& t, const std::vector<uint32_t>& sections) {
-  std::map<Category, int64_t> bytes;
-  std::vector<bool> is_live(t.program.storages.size());
-  const auto count = [&](uint32_t storage, bool lives) {
-    if (is_live[storage] == lives) return;
-    is_live[storage] = lives;
-    const Storage& s = t.program.storages[storage];
-    bytes[s.category] += lives ? s.bytes.value : -s.bytes.value;
-  };
-  for (uint32_t section : sections)
-    for (uint32_t i = t.program.sections[section].first_statement;
-         i < t.program.sections[section].last_statement; ++i) {
-      const Statement& s = t.program.statements[i];
-      if (s.kind == StatementKind::kFree) count(s.index, false);
-      if (s.kind != StatementKind::kOp || shares_input_storage(t.program.ops[s.index].kind)) continue;
-      for (TensorId o : t.program.outputs(t.program.ops[s.index]))
-        count(t.program.tensor(o).storage.value, true);
-    }
-  return bytes;
-}
-
-int64_t elements_of(const Training& t) {
-  return std::accumulate(t.units.begin(), t.units.end(), int64_t{0},
-                         [](int64_t sum, const UnitTensors& u) { return sum + u.unit.elements; });
-}
 
 class Stages : public testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Native, Stages, testing::Values(0, 1, 2, 3));

@@ -2,7 +2,6 @@
 
 #include <cassert>
 
-#include "frameworks/native/optimizers.h"
 #include "program/ops.h"
 
 namespace plimsoll::native {
@@ -15,7 +14,8 @@ Zero::Zero(Recorder& recorder, const Architecture& architecture, const ResolvedJ
       stage_(ranks_ > 1 && job.engine == DataParallelEngine::kZero ? job.zero.stage : 0),
       dtype_(parameter_dtype(job.precision)),
       parameters_(architecture.parameters.size()),
-      place_of_(architecture.parameters.size()) {
+      place_of_(architecture.parameters.size()),
+      optimizer_(recorder, job) {
   for (Unit& unit : make_units(architecture, shards())) states_.push_back({.unit = std::move(unit)});
   for (size_t u = 0; u < states_.size(); ++u)
     for (size_t i = 0; i < states_[u].unit.tensors.size(); ++i)
@@ -24,15 +24,15 @@ Zero::Zero(Recorder& recorder, const Architecture& architecture, const ResolvedJ
 
 std::vector<UnitTensors> Zero::tensors() const {
   std::vector<UnitTensors> all;
-  for (const State& s : states_) {
-    UnitTensors t{.unit = s.unit,
-                  .whole = s.whole.id(),
-                  .shard = s.shard.id(),
-                  .master = s.master.id(),
-                  .gradient = s.last_gradient,
-                  .staging = s.staging};
-    for (const Value& state : s.states) t.states.push_back(state.id());
-    all.push_back(std::move(t));
+  for (size_t u = 0; u < states_.size(); ++u) {
+    const State& s = states_[u];
+    all.push_back({.unit = s.unit,
+                   .whole = s.whole.id(),
+                   .shard = s.shard.id(),
+                   .master = optimizer_.master(u),
+                   .states = optimizer_.states(u),
+                   .gradient = s.last_gradient,
+                   .staging = s.staging});
   }
   return all;
 }
@@ -64,11 +64,7 @@ Value Zero::part_of(const Value& whole, const State& s) {
 void Zero::load() {
   const With<bool> no_grad(r_.is_grad_enabled, false);
   for (State& s : states_) load_unit(s);
-  {
-    const With<Category> category(r_.category, Category::kBuffer);
-    const With<ModuleId> m(r_.module, r_.program().module("gradient_norm"));
-    squared_norm_ = ops::zeros(r_, ops::SizeList{}, DType::kFloat32);
-  }
+  optimizer_.end_load();
   for (const Value& p : parameters_) r_.program().parameters.push_back(p.id());
 }
 
@@ -76,7 +72,7 @@ void Zero::load() {
 void Zero::load_unit(State& s) {
   const ModuleId owner = r_.program().module(s.unit.name);
   const Layout layout = Layout::contiguous({s.unit.elements});
-  if (is_sharded(3)) {
+  if (comes_and_goes()) {
     s.whole = r_.persistent(layout, dtype_, Category::kUnshardedParameter, owner);
     const With<ModuleId> m(r_.module, owner);
     r_.emit_allocation(OpKind::kResize, std::vector<TensorId>{s.whole.id()});
@@ -105,20 +101,17 @@ void Zero::load_unit(State& s) {
   const With<ModuleId> m(r_.module, owner);
   if (dtype_ != DType::kFloat32) s.whole = ops::copy_(std::move(s.whole), staging);
   s.shard = part_of(s.whole, s);
-  if (is_sharded(3)) {
+  if (is_shard_on_host()) {
+    s.shard = copy_to_host(std::exchange(s.shard, {}), Category::kParameter, moved_tier(job_.offload));
+  } else if (is_sharded(3)) {
     Value own = make(s, shard_elements(s), dtype_, Category::kParameter, false);
     s.shard = ops::copy_(std::move(own), std::exchange(s.shard, {}));
   }
-  s.master = s.shard;
-  if (has_master_weights(job_.precision)) {
-    Value own = make(s, shard_elements(s), DType::kFloat32, Category::kMasterParameter, false);
-    const Value part = part_of(staging, s);
-    s.master = ops::copy_(std::move(own), part);
-  }
+  Value part;
+  if (optimizer_.has_own_master()) part = part_of(staging, s);
   staging.reset();
-  for (int i = 0; i < optimizer_row(job_.optimizer.kind).states; ++i)
-    s.states.push_back(make(s, shard_elements(s), DType::kFloat32, Category::kOptimizerState, true));
-  if (is_sharded(3)) r_.free_storage(s.whole.info().storage, Holder::kPersistent);
+  optimizer_.add(s.unit.name, s.shard, std::move(part));
+  if (comes_and_goes()) r_.free_storage(s.whole.info().storage, Holder::kPersistent);
 }
 
 // ---- units of a forward program ----
@@ -150,29 +143,54 @@ void Zero::collective(OpKind kind, Stream stream, std::initializer_list<const Va
   r_.emit_effect(kind, ids, CollectiveAttr{});
 }
 
+// The rank's part goes from the host to the device.
+void Zero::fetch(State& s) {
+  if (!is_shard_on_host() || ranks_ == 1 || s.is_gathered || s.arrived) return;
+  const With<std::optional<OpKind>> none(r_.backward_of, std::nullopt);
+  s.arrived = make(s, shard_elements(s), dtype_, Category::kGatherBuffer, false);
+  const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
+  copy_to_device(s.arrived, s.shard);
+}
+
 void Zero::gather(State& s) {
-  if (!is_sharded(3) || s.is_gathered) return;
+  if (!comes_and_goes() || s.is_gathered) return;
+  fetch(s);
   const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
   const With<std::optional<OpKind>> none(r_.backward_of, std::nullopt);
   {
     const With<Stream> stream(r_.stream, Stream::kAllGather);
     r_.emit_allocation(OpKind::kResize, std::vector<TensorId>{s.whole.id()});
   }
-  collective(OpKind::kAllGather, Stream::kAllGather, {&s.whole, &s.shard});
+  if (ranks_ == 1)
+    copy_to_device(s.whole, s.shard);
+  else
+    collective(OpKind::kAllGather, Stream::kAllGather, {&s.whole, s.arrived ? &s.arrived : &s.shard});
   s.is_gathered = true;
 }
 
 void Zero::give_back(State& s) {
-  if (!is_sharded(3) || !s.is_gathered) return;
+  if (!comes_and_goes() || !s.is_gathered) return;
   r_.free_storage(s.whole.info().storage, Holder::kCommunication);
   s.is_gathered = false;
 }
 
-void Zero::before_forward(RegionId region) {
-  State& s = state_of(region);
-  gather(s);
-  if (region.value + 1 < unit_of_region_.size()) gather(state_of(RegionId{region.value + 1}));
+// The region's unit and the next one are gathered, that after it is on its way to the device.
+void Zero::prefetch(RegionId region, int64_t direction) {
+  const auto needs_weights = [&](int64_t r) {  // an embedding's backward reads none
+    const bool is_region = r >= 0 && r < static_cast<int64_t>(unit_of_region_.size());
+    return is_region && (direction > 0 || !is_embedding_[static_cast<size_t>(r)]);
+  };
+  const auto at = [&](int64_t r) -> State& { return state_of(RegionId{static_cast<uint32_t>(r)}); };
+  const int64_t now = region.value, next = now + direction, after = next + direction;
+  if (!needs_weights(now)) return;
+  gather(at(now));
+  if (needs_weights(after)) fetch(at(after));
+  if (needs_weights(next)) gather(at(next));
+  const With<Holder> holder(r_.holder, Holder::kCommunication);
+  at(now).arrived.reset();
 }
+
+void Zero::before_forward(RegionId region) { prefetch(region, 1); }
 
 // The last unit of a forward with gradients is the first of the backward.
 void Zero::after_forward(RegionId region) {
@@ -180,13 +198,7 @@ void Zero::after_forward(RegionId region) {
   if (!is_last || !r_.is_grad_enabled) give_back(state_of(region));
 }
 
-// An embedding's backward reads no weight.
-void Zero::before_backward(RegionId region) {
-  if (is_embedding_[region.value]) return;
-  gather(state_of(region));
-  const bool has_next = region.value > 0 && !is_embedding_[region.value - 1];
-  if (has_next) gather(state_of(RegionId{region.value - 1}));
-}
+void Zero::before_backward(RegionId region) { prefetch(region, -1); }
 
 void Zero::after_backward(RegionId region) {
   State& s = state_of(region);
@@ -202,13 +214,19 @@ void Zero::at_backward_end() {
     s.regions_left = s.regions;
   }
   finish_reduction();
+  arrive();
 }
 
 // ---- gradients ----
 
+bool Zero::reduces_each_time() const {
+  const bool is_meant = job_.engine == DataParallelEngine::kZero && job_.zero.stage >= 2;
+  return is_sharded(2) || (is_meant && optimizer_.is_on_host());
+}
+
 void Zero::begin_gradient(State& s) {
   const With<std::optional<OpKind>> none(r_.backward_of, std::nullopt);
-  const Category category = is_sharded(2) ? Category::kUnshardedGradient : Category::kGradient;
+  const Category category = reduces_each_time() ? Category::kUnshardedGradient : Category::kGradient;
   s.whole_gradient = make(s, s.unit.elements, DType::kFloat32, category, true);
   s.gradient_views = views_of(s.whole_gradient, s);
 }
@@ -225,17 +243,23 @@ void Zero::accumulate(TensorId parameter, Value gradient) {
 void Zero::reduce(size_t unit) {
   State& s = states_[unit];
   assert(s.whole_gradient && "a unit whose parameters have no gradient");
-  if (!is_sharded(2) && !is_last_) return;
+  if (!reduces_each_time() && !is_last_) return;
   const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
   const With<Holder> holder(r_.holder, Holder::kCommunication);
   finish_reduction();
   s.gradient_views.clear();
   if (!is_sharded(1)) {
     if (ranks_ > 1) collective(OpKind::kAllReduce, Stream::kAllReduce, {&s.whole_gradient});
-    s.gradient = std::move(s.whole_gradient);
+    if (!optimizer_.is_on_host())
+      s.gradient = std::move(s.whole_gradient);
+    else if (ranks_ == 1)
+      depart(unit, std::move(s.whole_gradient));
+    else
+      reduction_ = {.unit = unit, .output = std::move(s.whole_gradient)};
     return;
   }
-  const Category category = s.gradient ? Category::kReduceBuffer : Category::kGradient;
+  const bool is_passing = s.gradient || optimizer_.is_on_host();
+  const Category category = is_passing ? Category::kReduceBuffer : Category::kGradient;
   Value output = make(s, shard_elements(s), DType::kFloat32, category, false);
   collective(OpKind::kReduceScatter, Stream::kReduceScatter, {&output, &s.whole_gradient});
   reduction_ = {.unit = unit, .input = std::move(s.whole_gradient), .output = std::move(output)};
@@ -249,45 +273,58 @@ void Zero::finish_reduction() {
   const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
   const With<Holder> holder(r_.holder, Holder::kCommunication);
   done.input.reset();
-  if (s.gradient)
+  if (optimizer_.is_on_host())
+    depart(done.unit, std::move(done.output));
+  else if (s.gradient)
     s.gradient = ops::add_(std::move(s.gradient), std::move(done.output));
   else
     s.gradient = std::move(done.output);
 }
 
-// ---- optimizer ----
-
-void Zero::write_norm() {
-  std::vector<TensorId> tensors{squared_norm_.id()};
-  for (const State& s : states_) tensors.push_back(s.gradient.id());
-  r_.emit_effect(OpKind::kSquaredNorm, tensors);
-  if (is_sharded(1)) collective(OpKind::kAllReduce, Stream::kCompute, {&squared_norm_});
+// The one before has arrived by then.
+void Zero::depart(size_t unit, Value gradient) {
+  arrive();
+  const State& s = states_[unit];
+  const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
+  const Category category = s.gradient ? Category::kReduceBuffer : Category::kGradient;
+  Value host = copy_to_host(gradient, category, moved_tier(job_.offload));
+  departure_ = {.unit = unit, .device = std::move(gradient), .host = std::move(host)};
 }
+
+void Zero::arrive() {
+  if (!departure_) return;
+  Departure done = std::move(*departure_);
+  departure_.reset();
+  State& s = states_[done.unit];
+  const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
+  const With<Holder> holder(r_.holder, Holder::kCommunication);
+  done.device.reset();
+  if (s.gradient)
+    s.gradient = ops::add_(std::move(s.gradient), std::move(done.host));
+  else
+    s.gradient = std::move(done.host);
+}
+
+// ---- optimizer ----
 
 void Zero::step() {
   const With<bool> no_grad(r_.is_grad_enabled, false);
-  const With<Category> category(r_.category, Category::kTemporary);
-  const With<Holder> holder(r_.holder, Holder::kOptimizer);
-  write_norm();
-  if (job_.loop.clip_max_norm)
-    for (State& s : states_) {
-      const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
-      r_.emit_effect(OpKind::kClipByNorm, std::vector<TensorId>{s.gradient.id(), squared_norm_.id()},
-                     ScalarAttr{*job_.loop.clip_max_norm});
-    }
-  for (State& s : states_) s.last_gradient = s.gradient.id();
-  for (State& s : states_) update(s);
-}
-
-void Zero::update(State& s) {
-  const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
-  std::vector<TensorId> inputs{s.master.id(), s.gradient.id()};
-  for (const Value& state : s.states) inputs.push_back(state.id());
-  if (s.master.id() != s.shard.id()) inputs.push_back(s.shard.id());
-  r_.emit_effect(optimizer_row(job_.optimizer.kind).update, inputs);
-  s.gradient.reset();
-  if (is_sharded(1) && !is_sharded(3))
-    collective(OpKind::kAllGather, Stream::kAllGather, {&s.whole, &s.shard});
+  std::vector<Value> gradients;
+  for (State& s : states_) {
+    s.last_gradient = s.gradient.id();
+    gradients.push_back(std::move(s.gradient));
+  }
+  StepHooks hooks{.updated = [&](size_t unit) {
+    State& s = states_[unit];
+    const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
+    if (is_sharded(1) && !comes_and_goes())
+      collective(OpKind::kAllGather, Stream::kAllGather, {&s.whole, &s.shard});
+  }};
+  if (is_sharded(1))
+    hooks.sum_over_ranks = [&](const Value& scalar) {
+      collective(OpKind::kAllReduce, Stream::kCompute, {&scalar});
+    };
+  optimizer_.step(std::move(gradients), hooks);
 }
 
 }  // namespace plimsoll::native

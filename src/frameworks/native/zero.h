@@ -10,6 +10,10 @@
 //           unit's whole while it
 //           is computed
 //
+// Offloaded (offload.optimizer), the part that gradients are reduced to goes on to the host, and there the
+// optimizer works (optimizer_states.h). Offloaded parameters (stage 3) have their parts on the host: a unit's
+// is copied to the device two units ahead. On one rank the part is the whole.
+//
 // Each unit is its own bucket. A reduction is in flight while the next unit's backward runs: its buffers are
 // given back when the next one begins. Stage 3 gathers one unit ahead, in both directions.
 // Source: Rajbhandari et al., arXiv:1910.02054; the schedule is our own. One rank is stage 0.
@@ -20,6 +24,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "frameworks/native/optimizer_states.h"
 #include "frameworks/native/units.h"
 #include "program/autograd.h"
 #include "strategy/job.h"
@@ -29,11 +34,11 @@ namespace plimsoll::native {
 // Tensors of a unit in the complete program. All flat ones are [elements] or [elements / ranks].
 struct UnitTensors {
   Unit unit;
-  TensorId whole;                 // in the dtype of the computation; stage 3: its storage comes and goes
-  TensorId shard;                 // the rank's part: a tensor of its own in stage 3, else a view of `whole`
-  TensorId master;                // fp32, what the optimizer changes; `shard` when that is fp32
-  std::vector<TensorId> states;   // fp32, like `master`
-  TensorId gradient;              // fp32, like `master`: there between the last backward and the step
+  TensorId whole;                // in the dtype of the computation; stage 3: its storage comes and goes
+  TensorId shard;                // the rank's part: a tensor of its own in stage 3, else a view of `whole`
+  TensorId master;               // fp32, what the optimizer changes; `shard` when that is fp32 and no farther
+  std::vector<TensorId> states;  // fp32, like `master`
+  TensorId gradient;             // fp32, like `master`: there between the last backward and the step
   std::vector<TensorId> staging;  // fp32: where load_weights puts each parameter, as unit.tensors
 };
 
@@ -53,7 +58,7 @@ class Zero : public GradientSink, public UnitHooks {
   const Value& parameter(size_t i) const { return parameters_[i]; }
   std::vector<UnitTensors> tensors() const;
   // The sum of the squared gradients before clipping, an fp32 scalar that each step overwrites.
-  TensorId squared_norm() const { return squared_norm_.id(); }
+  TensorId squared_norm() const { return optimizer_.squared_norm(); }
 
   // ---- hooks ----
   void accumulate(TensorId parameter, Value gradient) override;
@@ -66,12 +71,12 @@ class Zero : public GradientSink, public UnitHooks {
  private:
   struct State {
     Unit unit;
-    Value whole, shard, master;
-    std::vector<Value> states;
+    Value whole, shard;
+    Value arrived;  // of a part that lives on the host: its copy on the device, for a gather
     std::vector<TensorId> staging;
     Value whole_gradient;               // fp32 [elements]
     std::vector<Value> gradient_views;  // of whole_gradient, in the parameters' shapes
-    Value gradient;                     // fp32, like `master`
+    Value gradient;                     // fp32, like the master
     TensorId last_gradient;             // that step() reads
     bool is_gathered = false;
     int regions = 0;       // of the forward program
@@ -82,8 +87,16 @@ class Zero : public GradientSink, public UnitHooks {
     size_t unit = 0;
     Value input, output;
   };
+  // A reduced gradient on its way to the host.
+  struct Departure {
+    size_t unit = 0;
+    Value device, host;
+  };
 
   bool is_sharded(int64_t from_stage) const { return stage_ >= from_stage; }
+  bool is_shard_on_host() const { return job_.offload.parameters != OffloadTarget::kNone; }
+  bool comes_and_goes() const { return is_sharded(3) || is_shard_on_host(); }  // the whole of a unit
+  bool reduces_each_time() const;  // in every micro-batch, not in the last alone
   int64_t shards() const { return is_sharded(1) ? ranks_ : 1; }
   int64_t shard_elements(const State& s) const { return s.unit.elements / shards(); }
   Value part_of(const Value& whole, const State& s);  // the rank's
@@ -93,16 +106,17 @@ class Zero : public GradientSink, public UnitHooks {
   Value make(const State& s, int64_t elements, DType dtype, Category category, bool is_zero);
   std::vector<Value> views_of(const Value& flat, const State& s);
 
+  void fetch(State& s);
   void gather(State& s);
   void give_back(State& s);
+  void prefetch(RegionId region, int64_t direction);
   void collective(OpKind kind, Stream stream, std::initializer_list<const Value*> tensors);
 
   void begin_gradient(State& s);
   void reduce(size_t unit);
   void finish_reduction();
-
-  void write_norm();
-  void update(State& s);
+  void depart(size_t unit, Value gradient);
+  void arrive();
 
   Recorder& r_;
   const Architecture& a_;
@@ -116,7 +130,8 @@ class Zero : public GradientSink, public UnitHooks {
   std::vector<size_t> unit_of_region_;
   std::vector<bool> is_embedding_;  // by region
   std::optional<Reduction> reduction_;
-  Value squared_norm_;
+  std::optional<Departure> departure_;
+  OptimizerStates optimizer_;
   bool is_last_ = true;
 };
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "program/passes/edit.h"
+
 namespace plimsoll {
 namespace {
 
@@ -28,7 +30,7 @@ class SumProducts {
       for (uint32_t i = s.first_statement; i < s.last_statement; ++i)
         if (const auto sum = find_sum(i, s.last_statement)) fuse(*sum);
     order_statements();
-    number_ops();
+    number_ops(p_);
   }
 
  private:
@@ -131,17 +133,6 @@ class SumProducts {
       s.first_statement = kept_before[s.first_statement];
       s.last_statement = kept_before[s.last_statement];
     }
-  }
-
-  // Ops are numbered in the order in which they run: what follows views reads them so.
-  void number_ops() {
-    std::vector<Op> ordered;
-    for (Statement& s : p_.statements) {
-      if (s.kind != StatementKind::kOp) continue;
-      ordered.push_back(p_.ops[s.index]);
-      s.index = static_cast<uint32_t>(ordered.size() - 1);
-    }
-    p_.ops = std::move(ordered);
   }
 
   Program& p_;

@@ -22,6 +22,7 @@ bool fill_table() {
   add_fused_kernels(set_row);
   add_optimizer_kernels(set_row);
   add_collective_kernels(set_row);
+  add_transfer_kernels(set_row);
   return true;
 }
 

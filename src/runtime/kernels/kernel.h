@@ -44,6 +44,10 @@ class KernelCall {
   const std::string& module_name() const { return executor_.program_->module_name(op_.module); }
   // A collective under way: its tensors' storages wait for it.
   void start(std::unique_ptr<Work> work);
+  // A transfer, which runs beside the caller where the op's stream is one for transfers, after what is under
+  // way on the op's tensors; else at once.
+  void queue(std::function<Result<void>()> transfer);
+  DiskPlace place_on_disk(size_t input) const;
 
   Result<void> result;  // a kernel that can fail by itself says so here
 
@@ -67,5 +71,6 @@ void add_network_kernels(SetKernel set);
 void add_fused_kernels(SetKernel set);
 void add_optimizer_kernels(SetKernel set);
 void add_collective_kernels(SetKernel set);
+void add_transfer_kernels(SetKernel set);
 
 }  // namespace plimsoll::runtime

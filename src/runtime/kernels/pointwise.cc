@@ -24,7 +24,6 @@ void add(KernelCall& call) {
   at::add_out(out, call.input(0), call.input(1));
 }
 void add_in_place(KernelCall& call) { call.input(0).add_(call.input(1)); }
-void copy_in_place(KernelCall& call) { call.input(0).copy_(call.input(1)); }
 
 void cat(KernelCall& call) {
   std::vector<at::Tensor> parts;
@@ -93,7 +92,6 @@ void add_pointwise_kernels(SetKernel set) {
   set(OpKind::kCast, {copy});
   set(OpKind::kAdd, {add});
   set(OpKind::kAddInPlace, {add_in_place});
-  set(OpKind::kCopyInPlace, {copy_in_place});
   set(OpKind::kCat, {cat});
   set(OpKind::kSum, {sum});
   set(OpKind::kSliceBackward, {slice_backward});

@@ -119,8 +119,8 @@ Result<void> play(Communicator& c, const Arguments& settings) {
   for (const PhaseMemoryReport& phase : run.memory) {
     times += phase.times;
     if (phase.times_different > 0)
-      return wrong(fmt::format("{}: predicted {}, measured {}", phase.phase, phase.predicted.total.value,
-                               phase.measured.total.value));
+      return wrong(fmt::format("{}: predicted {}, measured {}", phase.phase,
+                               phase.predicted.device().total.value, phase.measured[0].total.value));
   }
   if (times == 0) return wrong("no phase was measured");
   return {};
