@@ -6,7 +6,6 @@
 
 #include "frameworks/native/small_training.h"
 #include "frameworks/native/units.h"
-#include "frameworks/pytorch/small_model.h"
 #include "program/op_flops.h"
 #include "program/text.h"
 

@@ -33,7 +33,7 @@ class DirectCarrier final : public Carrier {
 
   // Whether this rank can read every other's memory.
   bool can_read() {
-    const uint64_t own = kMagic + static_cast<uint64_t>(place_.rank);
+    uint64_t own = kMagic + static_cast<uint64_t>(place_.rank);
     say({}, &own);
     bool is_able = true;
     for_each_peer(place_, [&](int64_t r) {
