@@ -8,9 +8,7 @@
 #pragma once
 
 #include <chrono>
-#include <cstring>
 #include <memory>
-#include <type_traits>
 #include <vector>
 
 #include "runtime/communication/collective.h"
@@ -44,12 +42,13 @@ void for_each_peer(const CarrierPlace& place, F&& f) {
 // What every rank said, by rank. T has no padding and no pointers that matter.
 template <typename T>
 std::vector<T> exchange(const CarrierPlace& place, const T& own) {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= Peers::kLetterBytes);
-  Peers::Letter letter{};
-  std::memcpy(letter.data(), &own, sizeof own);
-  std::vector<T> all;
-  for (const Peers::Letter& said : place.peers.exchange(letter, place.timeout))
-    std::memcpy(&all.emplace_back(), said.data(), sizeof own);
+  std::vector<T> all(static_cast<size_t>(place.ranks), own);
+  std::vector<Peers::Message> messages;
+  for_each_peer(place, [&](int64_t r) {
+    messages.push_back(place.peers.receive(r, &all[static_cast<size_t>(r)], sizeof own));
+    messages.push_back(place.peers.send(r, &own, sizeof own));
+  });
+  for (Peers::Message& message : messages) message.wait(place.timeout);
   return all;
 }
 

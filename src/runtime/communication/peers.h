@@ -2,9 +2,7 @@
 // thread-safe. Gloo's exceptions come out as PeerFailure, which names the other rank.
 #pragma once
 
-#include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -44,24 +42,8 @@ class Peers {
   Message send(int64_t to, const void* bytes, int64_t count);
   Message receive(int64_t from, void* bytes, int64_t count);
 
-  // Sends a letter to each peer, and waits for one of each: by rank, also one's own.
-  // Letters pass messages. The receive for the next is there before it is sent: Gloo's thread spins as long
-  // as there is something to read that nobody asked for, and takes a core from the rank that computes
-  // longest.
-  static constexpr int64_t kLetterBytes = 64;
-  using Letter = std::array<std::byte, kLetterBytes>;
-  std::vector<Letter> exchange(const Letter& own, std::chrono::milliseconds timeout);
-
  private:
-  enum class Tag : uint8_t { kMessages, kLetters };  // Gloo keeps the order of each
-  Message start_send(int64_t to, const void* bytes, int64_t count, Tag tag);
-  Message start_receive(int64_t from, void* bytes, int64_t count, Tag tag);
-  void await_letters();
-
   struct Group;
-  const int64_t rank_;
-  std::vector<Letter> inbox_;      // by rank
-  std::vector<Message> expected_;  // by rank, none of one's own
   std::unique_ptr<Group> group_;
 };
 
