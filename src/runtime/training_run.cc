@@ -120,6 +120,7 @@ Result<double> TrainingRun::evaluate(const BatchSource& batches, int64_t steps) 
       PLIMSOLL_CHECK(batches(s, m, ids, labels));
       PLIMSOLL_CHECK(play("eval", evaluation.forward));
       sum += executor_->tensor(evaluation.loss).item<double>();
+      if (steps_to_record_ > 0) recorded_.push_back({.phase = "eval", .section = evaluation.backward});
       PLIMSOLL_CHECK(executor_->play(evaluation.backward));
     }
   return mean_loss(sum / static_cast<double>(steps));

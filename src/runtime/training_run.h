@@ -77,7 +77,8 @@ class TrainingRun {
   struct Recording {
     AllocationTrace predicted, measured;  // of the same phases
   };
-  Recording take_recording();  // REQUIRES start_recording()
+  bool is_recording() const { return steps_to_record_ > 0; }
+  Recording take_recording();  // what there is. REQUIRES start_recording()
 
   // Called between the last backward of a step and the optimizer, where gradients are whole.
   std::function<Result<void>()> after_backward;

@@ -12,6 +12,7 @@
 
 #include "base/data_dir.h"
 #include "cli/command.h"
+#include "cli/output_file.h"
 #include "importers/hf_config/presets.h"
 #include "runtime/communication/gloo.h"
 #include "runtime/communication/texts.h"
@@ -71,7 +72,22 @@ Result<void> set_ranks(Job& job, int64_t ranks) {
   return {};
 }
 
-Result<void> check_outputs(const TrainRequest& request, const ResolvedJob& job) {
+// No two options write one file.
+Result<void> check_files(const TrainRequest& request) {
+  std::optional<std::string> predicted, measured;
+  if (request.recording) {
+    const RecordingFiles files = recording_files(*request.recording, 0);
+    predicted = files.predicted;
+    measured = files.measured;
+  }
+  return check_outputs({{.name = "--record", .path = predicted},
+                        {.name = "--record", .path = measured},
+                        {.name = "--dump-gradients", .path = request.gradients},
+                        {.name = "--dump-batches", .path = request.batches}},
+                       {});
+}
+
+Result<void> check_dumps(const TrainRequest& request, const ResolvedJob& job) {
   for (const auto& [option, path] :
        {std::pair("--dump-gradients", &request.gradients), std::pair("--dump-batches", &request.batches)})
     if (*path == "-")
@@ -113,9 +129,11 @@ class RankRun {
     if (!restored) return end_together(communicator_, restored.error());
     say_where_it_begins();
     const Result<void> trained = train();
+    const Result<void> kept = keep_recording();  // of a run that ended early
     const bool is_known_to_all = run_->is_loss_wrong() || checkpoints_->is_save_wrong();
     if (!trained && is_known_to_all) return end_together(communicator_, trained.error());
     PLIMSOLL_CHECK(trained);
+    PLIMSOLL_CHECK(kept);
     return print_page();
   }
 
@@ -137,7 +155,7 @@ class RankRun {
                                          .communicator = &communicator_}));
     run_ = std::move(run);
     if (request_.recording) {
-      PLIMSOLL_CHECK(open_recording_folder(*request_.recording));
+      PLIMSOLL_CHECK(open_recording_folder(*request_.recording, place_));
       run_->start_recording();
     }
     PLIMSOLL_TRY(log, place_.rank == 0 ? RunLog::open(job) : RunLog::silent(job));
@@ -223,11 +241,19 @@ class RankRun {
         };
       PLIMSOLL_TRY(step, run_->step(source));
       run_->after_backward = nullptr;
+      if (!run_->is_recording()) PLIMSOLL_CHECK(keep_recording());
       PLIMSOLL_CHECK(evaluate_after(step));
       PLIMSOLL_CHECK(log_->add(step));
       PLIMSOLL_CHECK(checkpoints_->after_step(*run_, *batches_, step.loss));
     }
     return {};
+  }
+
+  // Once, as soon as there is all of it.
+  Result<void> keep_recording() {
+    if (!request_.recording || is_recording_kept_) return {};
+    is_recording_kept_ = true;
+    return write_recording(*run_, recording_files(*request_.recording, place_.rank));
   }
 
   Result<void> evaluate_after(runtime::StepReport& step) {
@@ -245,7 +271,6 @@ class RankRun {
 
   Result<int> print_page() {
     log_->finish();
-    if (request_.recording) PLIMSOLL_CHECK(write_recording(*run_, *request_.recording, place_.rank));
     PLIMSOLL_TRY(memory, runtime::gather_texts(communicator_, memory_row(*run_)));
     PLIMSOLL_TRY(resident, runtime::gather_texts(communicator_, resident_row(resident_before_)));
     if (place_.rank == 0)
@@ -265,6 +290,7 @@ class RankRun {
   std::unique_ptr<TrainingRun> run_;
   std::optional<RunLog> log_;
   std::optional<BatchDump> dump_;
+  bool is_recording_kept_ = false;
   Bytes resident_before_;  // with the libraries' code and threads, before the model
 };
 
@@ -284,7 +310,8 @@ Result<PreparedJob> prepare(const TrainRequest& request, int64_t ranks, int64_t 
                                         {.layers = job.model.layers, .overrides = job.model.overrides}));
   PLIMSOLL_TRY(resolved,
                resolve(job, architecture, {.name = "this machine's CPU", .gpus_per_node = local_ranks}));
-  PLIMSOLL_CHECK(check_outputs(request, resolved));
+  PLIMSOLL_CHECK(check_dumps(request, resolved));
+  PLIMSOLL_CHECK(check_files(request));
   return PreparedJob{
       .job = std::move(job), .architecture = std::move(architecture), .resolved = std::move(resolved)};
 }

@@ -8,13 +8,21 @@
 #include <string>
 
 #include "base/result.h"
+#include "runtime/launch/process_place.h"
 #include "runtime/training_run.h"
 
 namespace plimsoll {
 
-// Makes the folder. Errors: it can't be made or written to.
-Result<void> open_recording_folder(const std::string& folder);
-// REQUIRES the run was recorded.
-Result<void> write_recording(runtime::TrainingRun& run, const std::string& folder, int64_t rank);
+// The two files of a rank.
+struct RecordingFiles {
+  std::string predicted, measured;
+};
+RecordingFiles recording_files(const std::string& folder, int64_t rank);
+
+// Makes the folder, and removes what an earlier recording of this rank left; rank 0 also that of ranks which
+// there are no more. Errors: it can't be made or written to.
+Result<void> open_recording_folder(const std::string& folder, const runtime::ProcessPlace& place);
+// Both, or the error. REQUIRES the run was recorded.
+Result<void> write_recording(runtime::TrainingRun& run, const RecordingFiles& files);
 
 }  // namespace plimsoll
