@@ -199,7 +199,7 @@ TEST(PickleReader, TheMemoJumpsOnlyOnce) {
 
 // A list of many is looked at when a dict has it, and not again in the next dicts.
 TEST(PickleReader, AListThatIsNotTakenIsAskedAboutOnce) {
-  std::string pickle = "\x80\x02](X\x01\x00\x00\x00bq\x00]q\x01"s;
+  std::string pickle = "\x80\x02](X\x01\x00\x00\x00"s + "bq\x00]q\x01"s;
   const std::string batch = "(" + std::string(1000, 'N') + "e";
   pickle += batch + batch;
   for (int dict = 0; dict < 50; ++dict) pickle += "}h\x00h\x01s"s;
