@@ -204,6 +204,7 @@ class CachingHeap final : public Heap {
   OutOfMemory out_of_memory(const Request& request);
   void collect_garbage();
   bool release_oversize(const Request& request);
+  bool is_part_of_segment(uint32_t block) const;
   uint32_t take_from_pools_that_serve(Request& request);
   void release_cached();
   void release_whole_segments(PoolHalf half);

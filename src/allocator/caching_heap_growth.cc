@@ -113,12 +113,16 @@ void CachingHeap::collect_garbage() {
 }
 
 // With max_split set: gives back the smallest cached block that is large enough, or else the largest of the
-// smaller ones until their sum is. False if that can't be enough. Source: release_available_cached_blocks.
+// smaller ones until their sum is. False if that can't be enough. A part of a segment stays: PyTorch splits
+// no block so large, but a recorded state that was taken over may have one. Source:
+// release_available_cached_blocks.
 bool CachingHeap::release_oversize(const Request& request) {
   if (!settings_.max_split_size) return false;
   const uint64_t wanted = std::max(request.size, max_split_);
   FreeIndex& index = index_of(request.half, request.stream);
-  const FreeIndex::Position enough = index.first_at_least(wanted);
+  FreeIndex::Position enough = index.first_at_least(wanted);
+  while (enough != FreeIndex::end() && is_part_of_segment(index.at(enough).block))
+    enough = index.next(enough);
   if (enough != FreeIndex::end() && !blocks_[index.at(enough).block].is_expandable) {
     release_segment(index.at(enough).block);
     return true;
@@ -128,11 +132,15 @@ bool CachingHeap::release_oversize(const Request& request) {
   uint64_t released = 0;
   for (auto entry = smaller.rbegin(); entry != smaller.rend() && released < wanted; ++entry) {
     if (entry->size < max_split_) break;
-    if (blocks_[entry->block].is_expandable) continue;
+    if (blocks_[entry->block].is_expandable || is_part_of_segment(entry->block)) continue;
     released += entry->size;
     release_segment(entry->block);
   }
   return released >= wanted;
+}
+
+bool CachingHeap::is_part_of_segment(uint32_t block) const {
+  return blocks_[block].is_split() && !blocks_[block].is_expandable;
 }
 
 // Private pools with users keep what they have, and all but those without keep it during a capture.

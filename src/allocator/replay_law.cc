@@ -66,12 +66,13 @@ AllocationTrace any_nonsense() {
   const auto bytes = [] {
     return *rc::gen::oneOf(
         rc::gen::element(Bytes{0}, Bytes{1}, Bytes{512}, kMiB, kMiB * 2, kMiB * 20, kMiB * 40, Bytes{-5},
-                         Bytes{kMaxQuantity}),
+                         Bytes{int64_t{1} << 50}, Bytes{kMaxQuantity}),
         rc::gen::map(rc::gen::inRange<int64_t>(0, 60 << 20), [](int64_t n) { return Bytes{n}; }));
   };
   AllocationTrace trace;
   trace.pools.resize(2);
   trace.settings.expandable_segments = *rc::gen::arbitrary<bool>();
+  trace.settings.max_split_size = *rc::gen::element<std::optional<Bytes>>(std::nullopt, kMiB * 2, kMiB * 20);
   const int events = *rc::gen::inRange(0, 150);
   for (int i = 0; i < events; ++i)
     trace.events.push_back({.action = static_cast<AllocationAction>(*rc::gen::inRange(0, 9)),
@@ -102,13 +103,59 @@ AllocationTrace any_nonsense() {
   return trace;
 }
 
+void check_tiled(const TraceSegment& segment) {
+  uint64_t at = segment.address;
+  for (const TraceBlock& block : segment.blocks) {
+    RC_ASSERT(block.address == at);
+    RC_ASSERT(block.bytes > Bytes{0});
+    at += static_cast<uint64_t>(block.bytes.value);
+  }
+  RC_ASSERT(at == segment.address + static_cast<uint64_t>(segment.bytes.value));
+}
+
 RC_GTEST_PROP(ReplayLaw, TracesThatContradictThemselvesDoNoHarm, ()) {
   const AllocationTrace trace = any_nonsense();
   AllocatorSettings settings;
   settings.expandable_segments = trace.settings.expandable_segments;
+  settings.max_split_size = trace.settings.max_split_size;
   const Result<ReplayResult> result = replay(trace, settings);
   RC_ASSERT(result.has_value());
   RC_ASSERT(result->same_address <= result->allocations);
+  for (const TraceSegment& segment : result->segments_at_end) check_tiled(segment);
+}
+
+// Of a state taken over, blocks in use and waiting, free parts of segments that max_split_size would never
+// have cut, and requests that the device can't serve: what is given back are whole segments.
+RC_GTEST_PROP(ReplayLaw, WholeSegmentsOfAStateTakenOverAreGivenBack, ()) {
+  TraceSegment segment{.address = uint64_t{0x7f} << 40, .is_large = true};
+  const int blocks = *rc::gen::inRange(1, 6);
+  for (int i = 0; i < blocks; ++i) {
+    const Bytes size = kMiB * *rc::gen::inRange<int64_t>(2, 60);
+    const bool is_gap = i > 0 && segment.blocks.back().state == BlockState::kFree;  // free blocks merge
+    const auto state = static_cast<BlockState>(*rc::gen::inRange(0, is_gap ? 2 : 3));
+    segment.blocks.push_back({.address = segment.address + static_cast<uint64_t>(segment.bytes.value),
+                              .bytes = size,
+                              .requested = state == BlockState::kFree ? Bytes{} : size,
+                              .state = state});
+    segment.bytes += size;
+  }
+  SimulatedDevice device(Bytes{0});
+  CachingHeap heap(
+      {.settings = {.max_split_size = kMiB * 20, .expandable_segments = *rc::gen::arbitrary<bool>()},
+       .device = &device});
+  const std::vector<BlockId> live = heap.adopt(segment, kDefaultStream);
+  size_t next = 0;
+  for (const TraceBlock& block : segment.blocks) {
+    if (block.state == BlockState::kFree) continue;
+    if (block.state == BlockState::kPendingFree) heap.begin_free(live[next]);
+    ++next;
+  }
+  const bool is_free = std::ranges::none_of(
+      segment.blocks, [](const TraceBlock& block) { return block.state == BlockState::kAllocated; });
+  RC_ASSERT(!heap.alloc_in(0, kMiB * *rc::gen::inRange<int64_t>(301, 100'000), kDefaultStream));
+  RC_ASSERT(heap.segments().size() == (is_free ? 0U : 1U));
+  RC_ASSERT(heap.stats().reserved.current == (is_free ? Bytes{0} : segment.bytes));
+  for (const TraceSegment& kept : heap.segments()) check_tiled(kept);
 }
 
 RC_GTEST_PROP(ReplayLaw, OfATraceThatLostItsFirstPartOnlyNamedTailsAreUnknown, ()) {

@@ -257,8 +257,11 @@ class Compiler {
 
 }  // namespace
 
-Result<ReplayScript> ReplayScript::compile(const AllocationTrace& trace, const AllocatorSettings& settings) {
-  return Compiler(trace, settings).run();
+Result<ReplayScript> ReplayScript::compile(const AllocationTrace& trace, const AllocatorSettings& settings,
+                                           const std::string& file) {
+  Result<ReplayScript> script = Compiler(trace, settings).run();
+  if (!script) script.error().position.file = file;
+  return script;
 }
 
 HeapStream ReplayScript::stream_of(uint64_t recorded) const {

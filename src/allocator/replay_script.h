@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "allocator/allocator_settings.h"
@@ -56,8 +57,9 @@ struct ReplayPlace {
 
 struct ReplayScript {
   // `settings` are those that held when the trace was recorded. Errors: more streams, pools or events than a
-  // real trace has.
-  static Result<ReplayScript> compile(const AllocationTrace& trace, const AllocatorSettings& settings);
+  // real trace has; they name the file.
+  static Result<ReplayScript> compile(const AllocationTrace& trace, const AllocatorSettings& settings,
+                                      const std::string& file = {});
 
   HeapStream stream_of(uint64_t recorded) const;  // REQUIRES the trace has such a stream
 

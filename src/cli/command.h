@@ -44,6 +44,8 @@ class Command {
   virtual std::string_view summary() const = 0;  // one line
   virtual std::string details() const { return {}; }
   virtual std::vector<Argument> arguments() = 0;
+  // What takes memory, where the host has too little.
+  virtual std::string subject() const { return "this job's program"; }
   virtual Result<int> run() = 0;  // the exit code; an error is printed by the caller
 };
 

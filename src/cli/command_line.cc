@@ -103,6 +103,16 @@ Error parse_error(const CLI::ParseError& error, const std::vector<std::string>& 
   return unexpected_arguments(arguments, commands, text);
 }
 
+int run_within_memory(Command& command) {
+  try {
+    const Result<int> code = command.run();
+    return code ? *code : report(code.error());
+  } catch (const std::bad_alloc&) {
+    return report({.message = fmt::format("the host has no memory left for {}", command.subject()),
+                   .is_internal = true});
+  }
+}
+
 int parse_and_run(int argc, const char* const* argv, std::vector<std::unique_ptr<Command>>& commands) {
   CLI::App app{kAbout, "plimsoll"};
   app.footer(kFooter);
@@ -120,8 +130,7 @@ int parse_and_run(int argc, const char* const* argv, std::vector<std::unique_ptr
   }
   for (size_t i = 0; i < subs.size(); ++i) {
     if (!subs[i]->parsed()) continue;
-    const Result<int> code = commands[i]->run();
-    return code ? *code : report(code.error());
+    return run_within_memory(*commands[i]);
   }
   const Result<std::string> text = help.text(app, subs);
   if (!text) return report(text.error());
@@ -160,7 +169,7 @@ int run_command_line(int argc, const char* const* argv, std::vector<std::unique_
   try {
     return after_output(parse_and_run(argc, argv, commands));
   } catch (const std::bad_alloc&) {
-    std::fputs("plimsoll: the host has no memory left for this job's program\n", stderr);
+    std::fputs("plimsoll: the host has no memory left\n", stderr);
   } catch (const std::exception& e) {
     std::fputs(fmt::format("plimsoll: internal error: {}\n", e.what()).c_str(), stderr);
   }

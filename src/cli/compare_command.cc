@@ -33,6 +33,10 @@ class CompareCommand final : public Command {
         {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_}};
   }
 
+  std::string subject() const override {
+    return fmt::format("{} and {}", a_.value_or("A"), b_.value_or("B"));
+  }
+
   Result<int> run() override {
     if (!a_ || !b_)
       return fail(
@@ -63,7 +67,7 @@ class CompareCommand final : public Command {
     PLIMSOLL_TRY(snapshot, read_torch_snapshot(*source, name));
     if (snapshot.devices.empty())
       return fail({.position = {.file = name}, .message = "holds no memory of any device"});
-    PLIMSOLL_TRY(analysis, analyze(snapshot.devices[0]));
+    PLIMSOLL_TRY(analysis, analyze(snapshot.devices[0], {.file = name}));
     MemoryProfile profile = profile_of(name, snapshot.devices[0], analysis);
     if (snapshot.devices.size() > 1)
       profile.notes.push_back(

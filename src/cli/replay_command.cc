@@ -62,12 +62,15 @@ class ReplayCommand final : public Command {
     return arguments;
   }
 
+  std::string subject() const override { return file_.value_or("the snapshot"); }
+
   Result<int> run() override {
     if (!file_) return fail({.message = "no file is named", .expected = "plimsoll replay snapshot.pickle"});
     PLIMSOLL_CHECK(check_outputs(outputs(), {*file_}));
     PLIMSOLL_TRY(device, device_.device());
     PLIMSOLL_TRY(options, analysis_options(device));
     PLIMSOLL_TRY(recording, open_recording(*file_));
+    options.file = recording.name;
     if (recording.format == RecordingFormat::kTorchSnapshot)
       return explain_snapshot(recording, options, device ? device->text : "");
     PLIMSOLL_TRY(notes, notes_of_options(recording));
@@ -146,8 +149,12 @@ class ReplayCommand final : public Command {
                                      std::vector<std::string> notes) const {
     std::vector<MemoryFailure> failures = find_memory_failures(text);
     auto messages = sniff_oom_text(text) ? read_oom_text(text, name) : std::vector<OutOfMemoryMessage>();
-    if (!messages && failures.empty()) return tl::unexpected(messages.error());
-    if (!messages || messages->empty())
+    if (!messages) return tl::unexpected(messages.error());
+    if (messages->empty() && failures.empty())
+      return fail({.position = {.file = name},
+                   .message = "the out-of-memory error names no size",
+                   .expected = "\"Tried to allocate\" and a size such as 20.00 MiB"});
+    if (messages->empty())
       return as_json_ ? oom_json(name, {}, failures, notes) : memory_failure_page(name, failures, notes);
     std::erase_if(failures, [](const MemoryFailure& failure) {
       return failure.kind == MemoryFailureKind::kCut;  // that one is explained

@@ -128,13 +128,13 @@ class BlocksAt {
     return freed_[slot] == kNoOp ? std::nullopt : std::optional<size_t>(freed_[slot]);
   }
 
-  // One that waits for another stream counts as held until its free completes.
+  // One that waits for another stream is active, but no longer allocated.
   void add_earlier(std::vector<LiveBlock>& blocks) const {
     for (size_t i = 0; i < script_.at_start.segments.size(); ++i) {
       auto slot = script_.start_slots[i].begin();
       for (const TraceBlock& block : script_.at_start.segments[i].blocks) {
         if (block.state == BlockState::kFree) continue;
-        if (owners_[*slot] == kOfStart)
+        if (owners_[*slot] == kOfStart && block.state == BlockState::kAllocated)
           blocks.push_back({.address = block.address,
                             .bytes = block.bytes,
                             .requested = block.requested,
@@ -170,13 +170,13 @@ Result<void> add_what_ifs(const ReplayScript& script, const AllocatorSettings& r
 }  // namespace
 
 Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOptions& options) {
-  PLIMSOLL_TRY(settings, settings_of(trace.settings));
+  PLIMSOLL_TRY(settings, settings_of(trace.settings, options.file));
   SnapshotAnalysis analysis;
   analysis.at_dump = at_dump(trace);
   analysis.events = trace.events.size();
   analysis.allocated_replayed_backwards = replayed_backwards(trace, analysis.at_dump.allocated);
   Watch watch(trace.events.size());
-  PLIMSOLL_TRY(script, ReplayScript::compile(trace, settings));
+  PLIMSOLL_TRY(script, ReplayScript::compile(trace, settings, options.file));
   analysis.replay = replay(script, settings, &watch);
   analysis.allocated = watch.allocated;
   analysis.active = watch.active;

@@ -76,6 +76,7 @@ struct AnalysisOptions {
   std::vector<std::string> what_if;  // PYTORCH_ALLOC_CONF strings
   // Of a device, what is left for the allocator, and all that its driver offers (by default the same).
   std::optional<Bytes> capacity, device;
+  std::string file;  // of the trace, for errors
 };
 
 // Errors: a configuration that PyTorch would refuse, a trace that can't be replayed.

@@ -74,6 +74,24 @@ TEST(Analysis, BlocksAtThePeakAddUpToIt) {
   }
 }
 
+// It is active, and no longer allocated.
+TEST(Analysis, ABlockThatWaitsHoldsNothingOfThePeak) {
+  AllocationTrace trace;
+  TraceSegment segment{.address = uint64_t{0x7f} << 40, .bytes = kMiB * 20, .is_large = true};
+  const uint64_t waiting = segment.address + (uint64_t{4} << 20);
+  segment.blocks = {
+      {.address = segment.address, .bytes = kMiB * 4, .requested = kMiB * 4, .state = BlockState::kAllocated},
+      {.address = waiting, .bytes = kMiB * 6, .requested = kMiB * 6, .state = BlockState::kPendingFree},
+      {.address = waiting + (uint64_t{6} << 20), .bytes = kMiB * 10}};
+  trace.segments = {segment};
+  const Result<SnapshotAnalysis> a = analyze(trace);
+  ASSERT_TRUE(a);
+  EXPECT_EQ(a->allocated.value, kMiB * 4);
+  EXPECT_EQ(a->active.value, kMiB * 10);
+  ASSERT_EQ(a->at_peak.size(), 1U);
+  EXPECT_EQ(a->at_peak[0].address, segment.address);
+}
+
 TEST(Analysis, TheSameSettingsGiveTheSameReserved) {
   Recorded r;
   run(r);
@@ -99,6 +117,19 @@ TEST(Analysis, ACapacityTellsWhereItRunsOut) {
   EXPECT_EQ(a->what_if[0].out_of_memory->requested, kMiB * 7);
   ASSERT_TRUE(a->what_if[0].out_of_memory_at);
   EXPECT_EQ(r.trace.events[*a->what_if[0].out_of_memory_at].bytes, kMiB * 7);
+}
+
+TEST(Analysis, ErrorsOfTheTraceNameItsFile) {
+  AllocationTrace trace;
+  for (uint64_t stream = 0; stream <= 1000; ++stream)
+    trace.events.push_back({.address = 4096, .bytes = kMiB, .stream = stream});
+  const Result<SnapshotAnalysis> streams = analyze(trace, {.file = "a.pickle"});
+  ASSERT_FALSE(streams);
+  EXPECT_THAT(streams.error().to_text(), HasSubstr("a.pickle: the trace has 1001 streams"));
+  trace.settings.text = "backend::native";
+  const Result<SnapshotAnalysis> settings = analyze(trace, {.file = "a.pickle"});
+  ASSERT_FALSE(settings);
+  EXPECT_THAT(settings.error().to_text(), HasSubstr("a.pickle, PYTORCH_CUDA_ALLOC_CONF:1:"));
 }
 
 TEST(Analysis, AWrongConfigurationIsRefused) {

@@ -8,9 +8,9 @@ namespace plimsoll {
 namespace {
 
 // What PyTorch's own reader of settings lets through; a file may say anything.
-Result<void> check_figures(const RecordedSettings& recorded) {
-  const auto refuse = [](std::string key, std::string message, std::string expected) {
-    return fail({.position = {.file = "the snapshot's allocator_settings", .key = std::move(key)},
+Result<void> check_figures(const RecordedSettings& recorded, const std::string& source) {
+  const auto refuse = [&](std::string key, std::string message, std::string expected) {
+    return fail({.position = {.file = source + "allocator_settings", .key = std::move(key)},
                  .message = std::move(message),
                  .expected = std::move(expected)});
   };
@@ -26,10 +26,11 @@ Result<void> check_figures(const RecordedSettings& recorded) {
 
 }  // namespace
 
-Result<AllocatorSettings> settings_of(const RecordedSettings& recorded) {
+Result<AllocatorSettings> settings_of(const RecordedSettings& recorded, const std::string& file) {
+  const std::string source = file.empty() ? "the snapshot's " : file + ", ";
   if (!recorded.text.empty())
-    return parse_allocator_settings(recorded.text, "the snapshot's PYTORCH_CUDA_ALLOC_CONF");
-  PLIMSOLL_CHECK(check_figures(recorded));
+    return parse_allocator_settings(recorded.text, source + "PYTORCH_CUDA_ALLOC_CONF");
+  PLIMSOLL_CHECK(check_figures(recorded, source));
   AllocatorSettings settings;
   settings.max_split_size = recorded.max_split_size;
   settings.garbage_collection_threshold = recorded.garbage_collection_threshold;

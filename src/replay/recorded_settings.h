@@ -7,6 +7,6 @@
 namespace plimsoll {
 
 // From the configuration string where there is one, otherwise from the single settings that are shown.
-Result<AllocatorSettings> settings_of(const RecordedSettings& recorded);
+Result<AllocatorSettings> settings_of(const RecordedSettings& recorded, const std::string& file = {});
 
 }  // namespace plimsoll

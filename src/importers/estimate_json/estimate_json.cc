@@ -117,7 +117,7 @@ bool sniff_estimate_json(std::string_view first_bytes) {
 }
 
 Result<EstimatedMemory> read_estimate_json(std::string_view text, const std::string& file) {
-  PLIMSOLL_TRY(root, parse_json_object(text, file));
+  PLIMSOLL_TRY(root, parse_json_object(text, file, kPrinted));
   return EstimateReader(file).read(root);
 }
 

@@ -79,7 +79,8 @@ std::string reason_of(std::string what) {
 // Builds the tree; the parser calls it in the text's order. Returning false stops the parser.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(std::string_view text, std::string file) : text_(text), file_(std::move(file)), lines_(text) {}
+  TreeBuilder(std::string_view text, std::string file, std::string_view expected)
+      : text_(text), file_(std::move(file)), expected_(expected), lines_(text) {}
 
   size_t consumed = 0;  // characters that the parser has read
   ConfigValue root;
@@ -125,7 +126,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   // The next value goes into the innermost open list, or under the last key of the innermost open object.
   ConfigValue* put(ConfigValue value) {
     if (++values_ > kMaxConfigValues) {
-      refuse(consumed, fmt::format("holds more than {} values", kMaxConfigValues), "a model's configuration");
+      refuse(consumed, fmt::format("holds more than {} values", kMaxConfigValues), std::string(expected_));
       return nullptr;
     }
     if (open_.empty()) {
@@ -143,7 +144,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool open(ConfigValue value) {
     if (open_.size() >= kMaxConfigDepth) {
       return refuse(consumed, fmt::format("is nested deeper than {} levels", kMaxConfigDepth),
-                    "a model's configuration");
+                    std::string(expected_));
     }
     ConfigValue* placed = put(std::move(value));
     if (placed != nullptr) open_.push_back(placed);
@@ -187,6 +188,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   std::string_view text_;
   std::string file_;
+  std::string_view expected_;
   LineCounter lines_;
   std::vector<ConfigValue*>
       open_;  // innermost last; each is the last child of the one before, so it stays put
@@ -195,7 +197,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-Result<ConfigValue::Object> parse_json_object(std::string_view text, const std::string& file) {
+Result<ConfigValue::Object> parse_json_object(std::string_view text, const std::string& file,
+                                              std::string_view expected) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     return fail({.position = {.file = file}, .message = "is empty", .expected = "a JSON object"});
   }
@@ -203,7 +206,7 @@ Result<ConfigValue::Object> parse_json_object(std::string_view text, const std::
     return fail(
         {.position = {.file = file},
          .message = fmt::format("is {} bytes long", with_thousands(static_cast<int64_t>(text.size()))),
-         .expected = "a model's configuration, at most 16 MiB"});
+         .expected = fmt::format("{}, at most 16 MiB", expected)});
   }
   // The parser takes it for the end of the text.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
@@ -212,7 +215,7 @@ Result<ConfigValue::Object> parse_json_object(std::string_view text, const std::
                  .message = "has a byte of value 0",
                  .expected = "a JSON object as text"});
   }
-  TreeBuilder builder(text, file);
+  TreeBuilder builder(text, file, expected);
   const CountingIterator begin{text.data(), &builder.consumed};
   const CountingIterator end{text.data() + text.size(), &builder.consumed};
   nlohmann::json::sax_parse(begin, end, &builder);

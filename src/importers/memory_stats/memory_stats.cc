@@ -129,7 +129,7 @@ bool sniff_memory_stats(std::string_view first_bytes) {
 }
 
 Result<RecordedMemoryStats> read_memory_stats(std::string_view text, const std::string& file) {
-  PLIMSOLL_TRY(object, parse_json_object(text, file));
+  PLIMSOLL_TRY(object, parse_json_object(text, file, "the JSON of torch.cuda.memory_stats()"));
   Flattener flattener(file);
   PLIMSOLL_CHECK(flattener.add("", object));
   RecordedMemoryStats stats = flattener.finish();

@@ -27,6 +27,13 @@ std::string error_of(const std::string& text) {
   return stats ? "no error" : stats.error().to_text();
 }
 
+TEST(MemoryStats, NestedTooDeeplyIsNoModel) {
+  const auto stats =
+      read_memory_stats("{\"allocated_bytes\": " + std::string(50, '[') + std::string(50, ']') + "}", "s");
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().expected, "the JSON of torch.cuda.memory_stats()");
+}
+
 TEST(RecordedMemoryStats, FlatAndNestedSayTheSame) {
   const Result<RecordedMemoryStats> flat = read_memory_stats(kFlat, "flat"),
                                     nested = read_memory_stats(kNested, "nested");

@@ -19,6 +19,9 @@ constexpr std::array<Mark, 3> kMarks = {{{"out of memory. Tried to allocate ", f
                                          {"out of memory (MPS allocated: ", true},
                                          {"out of memory) Currently allocated : ", false}}};
 
+constexpr size_t kLongestEcho = 60;  // of what a message quotes
+constexpr size_t kLongestKind = 16;  // "CUDA"; real ones have four letters at most
+
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 // One line without runs of spaces: terminals and forums wrap the message.
@@ -49,10 +52,12 @@ class Message {
     const size_t unit = line_.rfind(' ', at - 2);
     if (unit == std::string::npos || unit == 0) return std::nullopt;
     size_t number = unit;
-    while (number > 0 && (line_[number - 1] == '.' || (line_[number - 1] >= '0' && line_[number - 1] <= '9')))
-      --number;
+    constexpr std::string_view kBefore = " ([;,";
+    while (number > 0 && kBefore.find(line_[number - 1]) == std::string_view::npos) --number;
     return size_at(number);
   }
+  // The first figure that is no size: "nan GiB", a negative one, one beyond all machines.
+  const std::optional<std::string>& unreadable() const { return unreadable_; }
   bool has(std::string_view words) const { return line_.find(words) != std::string::npos; }
 
   std::optional<int> device() const {
@@ -75,7 +80,7 @@ class Message {
     while (begin > 0 && ((line_[begin - 1] >= 'A' && line_[begin - 1] <= 'Z') || line_[begin - 1] == '_'))
       --begin;
     const std::string name = line_.substr(begin, at + kEnd.size() - begin);
-    return name.starts_with(kStart) ? name : std::string();
+    return name.starts_with(kStart) && name.size() <= kLongestEcho ? name : std::string();
   }
 
   // "Process 47694 has 44.17 GiB memory in use."
@@ -108,10 +113,21 @@ class Message {
     if (unit.ends_with("KB") || unit.ends_with("MB") || unit.ends_with("GB"))
       unit.insert(unit.size() - 1, "i");
     const std::optional<Bytes> bytes = parse_bytes(unit);
-    return bytes && bytes->value >= 0 ? bytes : std::nullopt;
+    if (bytes && bytes->value >= 0 && !bytes->is_saturated()) return bytes;
+    if (words == 2 && is_figure(size) && !unreadable_) unreadable_ = size.substr(0, kLongestEcho);
+    return std::nullopt;
+  }
+
+  // A number, whatever it is, and a unit.
+  static bool is_figure(std::string_view text) {
+    const std::string_view unit = text.substr(std::min(text.rfind(' '), text.size()));
+    constexpr std::array<std::string_view, 8> kUnits = {" bytes", " KiB", " MiB", " GiB",
+                                                        " KB",    " MB",  " GB",  " B"};
+    return std::ranges::find(kUnits, unit) != kUnits.end();
   }
 
   std::string line_;
+  mutable std::optional<std::string> unreadable_;
 };
 
 // "(GPU 0; 3.95 GiB total capacity; 1.72 GiB already allocated; ...": before 2.1.
@@ -138,13 +154,14 @@ void read_sentences(const Message& m, OutOfMemoryMessage& message) {
   message.reserved_unallocated = m.size_before("is reserved by PyTorch but unallocated");
 }
 
-// Without a memory fraction the limit is the largest number there is.
+// Without a memory fraction the limit is the largest number there is, SIZE_MAX.
+constexpr std::string_view kNoFraction = "user-supplied memory fraction) : 17179869184.00 GiB";
 void read_async(const Message& m, OutOfMemoryMessage& message) {
   message.wording = OomWording::kAsync;
   message.allocated = m.size_behind("Currently allocated : ");
   message.capacity = m.size_behind("Device limit : ");
   message.free = m.size_behind("Free (according to CUDA): ");
-  message.allowed = m.size_behind("user-supplied memory fraction) : ");
+  if (!m.has(kNoFraction)) message.allowed = m.size_behind("user-supplied memory fraction) : ");
   if (message.allowed && message.capacity && *message.allowed >= *message.capacity) message.allowed.reset();
 }
 
@@ -220,8 +237,10 @@ std::string kind_of(std::string_view text, const Found& mark) {
   if (end > 0 && text[end - 1] == '(') return "CUDA";
   while (end > 0 && is_space(text[end - 1])) --end;
   size_t begin = end;
-  while (begin > 0 && text[begin - 1] >= 'A' && text[begin - 1] <= 'Z') --begin;
-  return std::string(text.substr(begin, end - begin));
+  while (begin > 0 && text[begin - 1] >= 'A' && text[begin - 1] <= 'Z' && end - begin <= kLongestKind)
+    --begin;
+  const bool is_word = end - begin <= kLongestKind;
+  return is_word ? std::string(text.substr(begin, end - begin)) : std::string();
 }
 
 void add(std::vector<OutOfMemoryMessage>& all, OutOfMemoryMessage message) {
@@ -251,8 +270,13 @@ Result<std::vector<OutOfMemoryMessage>> read_oom_text(std::string_view text, con
   while (mark.at != std::string_view::npos) {
     const Found next = find_mark(text, mark.at + mark.length);
     const size_t end = std::min({next.at, text.size(), mark.at + kLongestOomMessage});
-    const std::optional<OutOfMemoryMessage> message =
-        parse(Message(unwrapped(text.substr(mark.at, end - mark.at))), kind_of(text, mark));
+    const Message words(unwrapped(text.substr(mark.at, end - mark.at)));
+    const std::optional<OutOfMemoryMessage> message = parse(words, kind_of(text, mark));
+    if (words.unreadable())
+      return fail({.position = place_of(text, mark.at, file),
+                   .message = fmt::format("the out-of-memory error has a figure that can't be read: \"{}\"",
+                                          *words.unreadable()),
+                   .expected = "sizes as PyTorch writes them, such as 20.00 MiB"});
     if (message) add(all, *message);
     if (all.size() > kMostOomMessages)
       return fail({.position = place_of(text, mark.at, file),
@@ -260,10 +284,6 @@ Result<std::vector<OutOfMemoryMessage>> read_oom_text(std::string_view text, con
                    .expected = fmt::format("at most {}", kMostOomMessages)});
     mark = next;
   }
-  if (all.empty())
-    return fail({.position = place_of(text, first.at, file),
-                 .message = "the out-of-memory error names no size",
-                 .expected = "\"Tried to allocate\" and a size such as 20.00 MiB"});
   return all;
 }
 

@@ -5,10 +5,10 @@
 //   PLIMSOLL_TRY(messages, read_oom_text(text, "train.log"));
 //   messages[0].tried;
 //
-// Errors: a text without such a message, or without one that has a size. Bounded: kMostMessages different
-// ones, sentences of a message within kLongestMessage bytes. Source: c10/cuda/CUDACachingAllocator.cpp,
-// c10/xpu/XPUCachingAllocator.cpp, aten/src/ATen/mps/MPSAllocator.mm, c10/cuda/CUDAMallocAsyncAllocator.cpp
-// in their versions:
+// Errors: a text without such a message, a figure that is no size, too many messages. Bounded: kMostMessages
+// different ones, sentences of a message within kLongestMessage bytes. Source:
+// c10/cuda/CUDACachingAllocator.cpp, c10/xpu/XPUCachingAllocator.cpp, aten/src/ATen/mps/MPSAllocator.mm,
+// c10/cuda/CUDAMallocAsyncAllocator.cpp in their versions:
 //   1.0   Tried to allocate A (GPU 0; B total capacity; C already allocated; D free; E cached)
 //   1.5   ... D free; [F allowed; ]G reserved in total by PyTorch)
 //   2.1   Tried to allocate A. GPU 0 has a total capac[i]ty of B of which D is free. [Process P has H memory
@@ -36,7 +36,7 @@ inline constexpr size_t kLongestOomMessage = 8192;
 
 // Whether a message begins in these bytes.
 bool sniff_oom_text(std::string_view text);
-// Different messages in their order; equal ones are counted.
+// Different messages in their order; equal ones are counted. None where each is cut before its size.
 Result<std::vector<OutOfMemoryMessage>> read_oom_text(std::string_view text, const std::string& file);
 
 }  // namespace plimsoll

@@ -186,11 +186,45 @@ TEST(OomText, OtherTextsAreRefused) {
   const auto none = read_oom_text("nothing to see", "log");
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().to_text(), HasSubstr("log: holds no out-of-memory error"));
-  const auto odd = read_oom_text("a\nb CUDA out of memory. Tried to allocate a lot", "log");
-  ASSERT_FALSE(odd);
-  EXPECT_THAT(odd.error().to_text(), HasSubstr("log:2:8: the out-of-memory error names no size"));
+  const auto cut = read_oom_text("a\nb CUDA out of memory. Tried to allocate a lot", "log");
+  ASSERT_TRUE(cut);
+  EXPECT_TRUE(cut->empty());
   EXPECT_FALSE(sniff_oom_text("CUDA error: out of memory"));
   EXPECT_TRUE(sniff_oom_text(kCurrent));
+}
+
+TEST(OomText, AFigureThatCannotBeReadIsNamed) {
+  for (const std::string figure : {"nan GiB", "inf MiB", "1e308 GiB", "-2.00 GiB", "1.2.3 GiB"})
+    for (const std::string size : {"11.47 GiB", "79.15 GiB"}) {
+      std::string text =
+          "CUDA out of memory. Tried to allocate 11.47 GiB. GPU 3 has a total capacity of "
+          "79.15 GiB of which 1.00 GiB is free.";
+      text.replace(text.find(size), size.size(), figure);
+      const auto messages = read_oom_text("a\nb " + text, "log");
+      ASSERT_FALSE(messages) << text;
+      EXPECT_THAT(
+          messages.error().to_text(),
+          HasSubstr("log:2:8: the out-of-memory error has a figure that can't be read: \"" + figure + "\""));
+    }
+  const auto before = read_oom_text(
+      "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; -3.95 GiB total capacity; 1.72 GiB already "
+      "allocated;",
+      "log");
+  ASSERT_FALSE(before);
+  EXPECT_THAT(before.error().to_text(), HasSubstr("\"-3.95 GiB\""));
+}
+
+TEST(OomText, MessagesAreBounded) {
+  std::string text;
+  for (size_t i = 0; i <= kMostOomMessages; ++i)
+    text += "CUDA out of memory. Tried to allocate " + std::to_string(i + 1) + " bytes.\n";
+  const auto messages = read_oom_text(text, "log");
+  ASSERT_FALSE(messages);
+  EXPECT_THAT(messages.error().to_text(), HasSubstr("log:4097:6: too many different out-of-memory errors"));
+}
+
+TEST(OomText, ALongWordIsNoKind) {
+  EXPECT_EQ(only_message(std::string(1000, 'X') + " out of memory. Tried to allocate 2.00 GiB.").kind, "");
 }
 
 TEST(OomText, CutAnywhereIsReadOrRefused) {

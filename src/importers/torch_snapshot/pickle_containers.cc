@@ -35,6 +35,7 @@ void PickleContainers::give_back(const PickleValue& v, PickleContainer& containe
   if (container.memo) memo_.put(*container.memo, PickleValue::of_kind(PickleKind::kConsumed));
   container.memo.reset();
   container.range.reset();
+  container.is_refused = false;
   for (const PickleValue& item : container.items)
     if (item.is_container()) pending_.push_back(item);
   held_values_ -= container.items.size();

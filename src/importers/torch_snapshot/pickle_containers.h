@@ -26,6 +26,7 @@ struct PickleContainer {
   std::optional<uint64_t> memo;      // where the memo has it
   std::vector<PickleValue> items;    // of a dict keys and values, alternating
   std::optional<ObjectRange> range;  // of a list: sequenced objects instead of items
+  bool is_refused = false;           // a list that the sink didn't take
 };
 
 // In pieces, so that it never has to be moved, and with four bytes for each entry: a long trace has three of
@@ -64,6 +65,7 @@ class PickleMemo {
     pieces_[index / kPiece][index % kPiece] = static_cast<uint32_t>(v.kind) * kMostIds + id;
   }
   uint64_t next() const { return next_; }  // where MEMOIZE puts the next one
+  uint64_t skipped() const { return skipped_; }
   size_t numbers() const { return numbers_.size(); }
 
  private:
@@ -73,6 +75,7 @@ class PickleMemo {
   }
   void extend_to(uint64_t index) {
     if (index / kPiece >= pieces_.size()) add_pieces(index / kPiece);
+    skipped_ += index - next_;
     next_ = index + 1;
   }
   void add_pieces(uint64_t last);
@@ -81,6 +84,7 @@ class PickleMemo {
   std::vector<std::unique_ptr<uint32_t[]>> pieces_;  // kind, id; all up to next_; 0 where nothing was put
   std::vector<PickleValue> numbers_;                 // what these stand for has no id
   uint64_t next_ = 0;
+  uint64_t skipped_ = 0;  // entries that were passed over by those behind them
 };
 
 class PickleContainers {

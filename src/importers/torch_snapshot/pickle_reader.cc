@@ -330,7 +330,10 @@ void PickleReader::take_long_lists(size_t begin) {
     const std::span<const PickleValue> members =
         list.kind == PickleKind::kList ? items(list) : std::span<const PickleValue>();
     if (members.size() < kBatch) continue;
+    PickleContainer& container = *containers_.find(list);
+    if (container.is_refused) continue;
     const std::optional<PickleValue> object = sink_.take_list(members);
+    container.is_refused = !object;
     if (!object) continue;
     containers_.replace(list, *object);
     containers_.release(list);
@@ -367,15 +370,6 @@ bool PickleReader::set_items(size_t begin) {
   return true;
 }
 
-std::span<const PickleValue> PickleReader::items(const PickleValue& v) const {
-  const PickleContainer* const container = v.is_container() ? containers_.find(v) : nullptr;
-  return container ? std::span<const PickleValue>(container->items) : std::span<const PickleValue>();
-}
-std::optional<ObjectRange> PickleReader::objects(const PickleValue& v) const {
-  const PickleContainer* const container = v.is_container() ? containers_.find(v) : nullptr;
-  return container ? container->range : std::nullopt;
-}
-
 inline bool PickleReader::get(uint64_t index) {
   if (!containers_.memo().has(index)) return fail_with(fmt::format("memo entry {} was never written", index));
   stack_.push(containers_.get(index));
@@ -385,7 +379,8 @@ inline bool PickleReader::get(uint64_t index) {
 inline bool PickleReader::put(uint64_t index) {
   if (stack_.empty()) return fail_with("nothing to remember");
   const PickleMemo& memo = containers_.memo();
-  if (index > memo.next() + PickleMemo::kPiece)  // all writers count up
+  // All writers count up; what they pass over takes memory too.
+  if (index > memo.next() + (PickleMemo::kPiece - memo.skipped()))
     return fail_with(fmt::format("memo entry {} far beyond the {} before it", index, memo.next()));
   const PickleValue& v = stack_.back();
   if (memo.numbers() >= kMostPairs || v.id >= PickleMemo::kMostIds)

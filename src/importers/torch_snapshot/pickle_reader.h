@@ -41,7 +41,7 @@ class PickleSink {
   // A dict's keys and values, alternating. The object that stands for it, or nothing: it stays a dict.
   virtual Result<std::optional<PickleValue>> take_dict(PickleReader& reader,
                                                        std::span<const PickleValue> items) = 0;
-  // The same of a list's items.
+  // The same of a list's items. A list that it leaves isn't asked about again, however long it becomes.
   virtual std::optional<PickleValue> take_list(std::span<const PickleValue> items) = 0;
   // Whether objects of this type come in lists of consecutive ids, and are never used twice.
   virtual bool is_sequenced(uint8_t type) const = 0;
@@ -62,8 +62,14 @@ class PickleReader {
 
   // For the sink:
   std::string_view string(const PickleValue& v) const { return strings_.text(v.id); }
-  std::span<const PickleValue> items(const PickleValue& list_or_dict) const;  // of a stale one none
-  std::optional<ObjectRange> objects(const PickleValue& list) const;  // of a list of sequenced objects
+  std::span<const PickleValue> items(const PickleValue& list_or_dict) const {  // of a stale one none
+    const PickleContainer* const container = find(list_or_dict);
+    return container ? std::span<const PickleValue>(container->items) : std::span<const PickleValue>();
+  }
+  std::optional<ObjectRange> objects(const PickleValue& list) const {  // of a list of sequenced objects
+    const PickleContainer* const container = find(list);
+    return container ? container->range : std::nullopt;
+  }
   std::pair<int64_t, int64_t> pair(const PickleValue& v) const { return pairs_[v.id]; }
   std::optional<double> share_read() const { return source_.share_read(); }  // of the file
   // An error at the byte that is being read.
@@ -74,6 +80,9 @@ class PickleReader {
   std::function<void(uint64_t)> on_progress;
 
  private:
+  const PickleContainer* find(const PickleValue& v) const {
+    return v.is_container() ? containers_.find(v) : nullptr;
+  }
   bool begin();
   void move_values();
   bool step(uint8_t opcode);

@@ -22,9 +22,13 @@ class Sink : public PickleSink {
     taken.push_back(items[1].integer);
     return std::optional(PickleValue::object(1, static_cast<uint32_t>(taken.size() - 1)));
   }
-  std::optional<PickleValue> take_list(std::span<const PickleValue>) override { return std::nullopt; }
+  std::optional<PickleValue> take_list(std::span<const PickleValue>) override {
+    ++lists_seen;
+    return std::nullopt;
+  }
   bool is_sequenced(uint8_t) const override { return true; }
   std::vector<int64_t> taken;
+  int lists_seen = 0;
 };
 
 struct Reading {
@@ -177,6 +181,32 @@ TEST(PickleReader, AListThatContainsItselfDoesNoHarm) {
                      "a]q\x00h\x00"
                      "as."s),
             "no error");
+}
+
+std::string little_endian(uint32_t number) {
+  std::string bytes;
+  for (int byte = 0; byte < 4; ++byte) bytes += static_cast<char>(number >> (8 * byte));
+  return bytes;
+}
+
+// What a jump passes over takes memory, so that jumps add up.
+TEST(PickleReader, TheMemoJumpsOnlyOnce) {
+  const std::string jump = "\x80\x02Nr" + little_endian(PickleMemo::kPiece);
+  EXPECT_EQ(error_of(jump + "r" + little_endian(PickleMemo::kPiece + 1) + "."), "no error");
+  EXPECT_THAT(error_of(jump + "r" + little_endian(PickleMemo::kPiece + 2) + "."),
+              HasSubstr("memo entry 65538 far beyond the 65537 before it"));
+}
+
+// A list of many is looked at when a dict has it, and not again in the next dicts.
+TEST(PickleReader, AListThatIsNotTakenIsAskedAboutOnce) {
+  std::string pickle = "\x80\x02](X\x01\x00\x00\x00"s + "bq\x00]q\x01"s;
+  const std::string batch = "(" + std::string(1000, 'N') + "e";
+  pickle += batch + batch;
+  for (int dict = 0; dict < 50; ++dict) pickle += "}h\x00h\x01s"s;
+  Reading r(pickle + "e.");
+  const Result<PickleValue> root = r.reader.read();
+  ASSERT_TRUE(root) << root.error().to_text();
+  EXPECT_EQ(r.sink.lists_seen, 2) << "that list and the one of the dicts";
 }
 
 TEST(PickleReader, ContainersWithoutEndAreBounded) {

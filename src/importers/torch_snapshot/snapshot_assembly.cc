@@ -10,7 +10,7 @@ namespace {
 
 using Key = SnapshotKey;
 
-constexpr int64_t kMostDevices = 4096;
+constexpr int64_t kMostDevices = 128;  // DeviceIndex of c10/core/Device.h is an int8_t
 
 // Segments are sorted; the first that begins before the one before it has ended.
 const TraceSegment* find_overlap(const std::vector<TraceSegment>& segments) {
@@ -84,8 +84,26 @@ Result<void> SnapshotBuilder::place_traces(const PickleReader& reader, const Pic
     ranges.push_back(range);
     ++index;
   }
+  PLIMSOLL_CHECK(check_used_once(ranges, reader));
   for (size_t i = 0; i < ranges.size(); ++i)
     if (ranges[i].count > 0) place_events(ranges[i], static_cast<int64_t>(i));
+  return {};
+}
+
+Result<void> SnapshotBuilder::check_used_once(const std::vector<ObjectRange>& traces,
+                                              const PickleReader& reader) {
+  std::vector<size_t> order;  // of the devices, by their events
+  for (size_t i = 0; i < traces.size(); ++i)
+    if (traces[i].count > 0) order.push_back(i);
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return traces[i].first; });
+  for (size_t at = 1; at < order.size(); ++at) {
+    const ObjectRange& before = traces[order[at - 1]];
+    if (traces[order[at]].first - before.first >= before.count) continue;
+    return reader.fail_here(fmt::format("the trace of device {} has entries that are used twice: device {} "
+                                        "has them too",
+                                        order[at], order[at - 1]),
+                            "a list of its own for each device");
+  }
   return {};
 }
 
@@ -98,17 +116,17 @@ void SnapshotBuilder::place_events(ObjectRange range, int64_t index) {
   } else {
     trace.events.assign(events_.begin() + range.first, events_.begin() + range.first + range.count);
   }
-  for (const EventMetadata& m : metadata_)
-    if (m.event >= range.first && m.event < uint64_t{range.first} + range.count)
-      trace.metadata.push_back({.event = m.event - range.first, .text = m.text});
+  for (auto m = std::ranges::lower_bound(metadata_, uint64_t{range.first}, {}, &EventMetadata::event);
+       m != metadata_.end() && m->event - range.first < range.count; ++m)
+    trace.metadata.push_back({.event = m->event - range.first, .text = m->text});
 }
 
 // PyTorch 2.4 had record_function() among the events: a stack of one frame, {"name": "START" or "END",
 // "filename": what was named}.
 void SnapshotBuilder::place_named_moments(ObjectRange range, AllocationTrace& trace) {
-  for (const size_t at : named_moments_) {
-    if (at < range.first || at >= size_t{range.first} + range.count) continue;
-    const AllocationEvent& event = events_[at];
+  for (auto at = std::ranges::lower_bound(named_moments_, size_t{range.first});
+       at != named_moments_.end() && *at - range.first < range.count; ++at) {
+    const AllocationEvent& event = events_[*at];
     if (!event.stack || !event.time || stacks_.frames_of(*event.stack).size() != 1) continue;
     const StackFrame& frame = stacks_.frame(stacks_.frames_of(*event.stack).front());
     if (frame.name == "START" || frame.name == "END")
@@ -179,7 +197,8 @@ Result<TorchSnapshot> SnapshotBuilder::finish(const PickleReader& reader, const 
   for (auto& [index, trace] : devices_) {
     trace.settings = settings_;
     trace.pools = pools_;
-    trace.stacks = devices_.size() == 1 ? std::move(stacks_) : stacks_;
+    const bool is_last = index == devices_.rbegin()->first;
+    trace.stacks = is_last ? std::move(stacks_) : stacks_;
     snapshot.devices.push_back(std::move(trace));
   }
   for (const auto& [what, times] : imperfections_)

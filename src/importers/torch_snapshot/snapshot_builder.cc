@@ -47,6 +47,12 @@ void append(std::vector<T>& to, T&& value, const PickleReader& reader) {
   to.push_back(std::forward<T>(value));
 }
 
+// Of others the address is none.
+bool is_of_memory(AllocationAction action) {
+  return action != AllocationAction::kOutOfMemory && action != AllocationAction::kSnapshot &&
+         action != AllocationAction::kUserDefined;
+}
+
 template <typename T>
 uint32_t last_index(const std::vector<T>& table) {
   return static_cast<uint32_t>(table.size() - 1);
@@ -138,6 +144,24 @@ Result<PoolIndex> SnapshotBuilder::pool_of(const Fields& f, Key key) {
   return static_cast<PoolIndex>(pools_.size() - 1);
 }
 
+// That the range has an end, and that no sum over the snapshot can leave what Bytes can hold.
+Result<void> SnapshotBuilder::check_range(const Fields& f, std::string_view what, uint64_t address,
+                                          Bytes bytes) {
+  if (static_cast<uint64_t>(bytes.value) > std::numeric_limits<uint64_t>::max() - address)
+    return f.reader().fail_here(
+        fmt::format("a {} of {} bytes at {:#x} ends beyond the last address", what, bytes.value, address),
+        "a range of addresses below 2^64");
+  all_bytes_ += bytes;
+  if (all_bytes_.is_saturated())
+    return f.reader().fail_here(
+        fmt::format(
+            "with the {} of {} bytes at {:#x} the sizes of the snapshot add up to more than any machine "
+            "has",
+            what, bytes.value, address),
+        fmt::format("sizes that add up to less than {} bytes", kMaxQuantity));
+  return {};
+}
+
 SnapshotBuilder::Taken SnapshotBuilder::take_event(const Fields& f) {
   AllocationEvent event;
   PLIMSOLL_TRY(action, f.string_id(Key::kAction));
@@ -146,6 +170,7 @@ SnapshotBuilder::Taken SnapshotBuilder::take_event(const Fields& f) {
   PLIMSOLL_TRY(bytes, f.bytes(Key::kSize));
   event.address = address;
   event.bytes = bytes;
+  if (is_of_memory(event.action)) PLIMSOLL_CHECK(check_range(f, strings_.text(action), address, bytes));
   PLIMSOLL_TRY(stream, f.stream());
   PLIMSOLL_TRY(time, f.time());
   event.stream = stream;
@@ -213,6 +238,7 @@ SnapshotBuilder::Taken SnapshotBuilder::take_segment(const Fields& f) {
   PLIMSOLL_TRY(size, f.bytes(Key::kTotalSize));
   segment.address = address;
   segment.bytes = size;
+  PLIMSOLL_CHECK(check_range(f, "segment", address, size));
   PLIMSOLL_TRY(stream, f.stream());
   segment.stream = stream;
   if (f.has(Key::kSegmentType)) {

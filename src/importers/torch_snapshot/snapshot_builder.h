@@ -46,11 +46,13 @@ class SnapshotBuilder final : public PickleSink {
   Taken take_root(const Fields& f);
 
   Result<PoolIndex> pool_of(const Fields& f, SnapshotKey key);
+  Result<void> check_range(const Fields& f, std::string_view what, uint64_t address, Bytes bytes);
   Result<void> take_blocks(const Fields& f, TraceSegment& segment) const;
   Result<void> take_frames(const Fields& f, std::optional<StackId>& stack);
   AllocationAction action_of(uint32_t string_id);
   Result<void> place_segments(const PickleReader& reader, const PickleValue& list);
   Result<void> place_traces(const PickleReader& reader, const PickleValue& lists);
+  static Result<void> check_used_once(const std::vector<ObjectRange>& traces, const PickleReader& reader);
   void place_events(ObjectRange range, int64_t device);
   void place_annotations(const PickleReader& reader, const PickleValue& list);
   void place_named_moments(ObjectRange events, AllocationTrace& trace);
@@ -64,6 +66,7 @@ class SnapshotBuilder final : public PickleSink {
   StackTable stacks_;
   std::vector<FrameId> frames_;  // of the stack that is being added
   std::vector<AllocationEvent> events_;
+  Bytes all_bytes_;  // of events and segments
   std::vector<EventMetadata> metadata_;
   std::vector<size_t> named_moments_;  // events of kind user_defined, in PyTorch 2.4
   std::vector<TraceBlock> blocks_;

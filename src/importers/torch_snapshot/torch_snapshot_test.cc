@@ -158,6 +158,63 @@ TEST(TorchSnapshot, TheLayoutBeforeTwoOne) {
   EXPECT_EQ(blocks[1].address, 0x100000U + 512);
 }
 
+std::string key(const std::string& name) {
+  return "X" + std::string(1, static_cast<char>(name.size())) + "\0\0\0"s + name;
+}
+std::string whole_number(uint64_t number) {  // LONG1
+  std::string bytes = "\x8a\x09"s;
+  for (int byte = 0; byte < 8; ++byte) bytes += static_cast<char>(number >> (8 * byte));
+  return bytes + '\0';
+}
+std::string event(const std::string& action, uint64_t address, uint64_t size) {
+  return "}(" + key("action") + key(action) + key("addr") + whole_number(address) + key("size") +
+         whole_number(size) + "u";
+}
+std::string error_of_traces(const std::string& lists) {
+  const std::string pickle =
+      "\x80\x02}(" + key("segments") + "]" + key("device_traces") + "](" + lists + "eu.";
+  const Result<TorchSnapshot> snapshot = read_torch_snapshot_bytes(pickle, "test");
+  return snapshot ? "no error" : snapshot.error().to_text();
+}
+
+TEST(TorchSnapshot, AListOfEventsIsOfOneDevice) {
+  const std::string list = "](" + event("alloc", 4096, 512) + "eq\x07"s, same = "h\x07";
+  EXPECT_EQ(error_of_traces(list + "](" + event("alloc", 4096, 512) + "e"), "no error");
+  EXPECT_THAT(error_of_traces(list + same),
+              HasSubstr("the trace of device 1 has entries that are used twice: device 0 has them too"));
+  EXPECT_THAT(error_of_traces(list + "]" + same), HasSubstr("the trace of device 2 has entries"));
+}
+
+TEST(TorchSnapshot, DevicesAreBounded) {
+  const std::string list = "](" + event("alloc", 4096, 512) + "e";
+  EXPECT_EQ(error_of_traces(std::string(127, ']') + list), "no error");
+  EXPECT_THAT(error_of_traces(std::string(128, ']') + list), HasSubstr("a device of number 128"));
+}
+
+TEST(TorchSnapshot, RangesEndBelowTheLastAddress) {
+  constexpr uint64_t kLastPage = ~uint64_t{0} - 4095;
+  EXPECT_EQ(error_of_traces("](" + event("segment_map", kLastPage, 4095) + "e"), "no error");
+  EXPECT_THAT(error_of_traces("](" + event("segment_map", kLastPage, 8192) + "e"),
+              HasSubstr("a segment_map of 8192 bytes at 0xfffffffffffff000 ends beyond the last address"));
+  EXPECT_EQ(error_of_traces("](" + event("oom", ~uint64_t{0}, 8192) + "e"), "no error")
+      << "its address is a number of bytes";
+  const std::string segment = "}(" + key("address") + whole_number(kLastPage) + key("total_size") +
+                              whole_number(8192) + key("blocks") + "](}(" + key("size") + whole_number(8192) +
+                              key("state") + key("inactive") + "ueu";
+  const Result<TorchSnapshot> snapshot =
+      read_torch_snapshot_bytes("\x80\x02}(" + key("segments") + "](" + segment + "eu.", "test");
+  ASSERT_FALSE(snapshot);
+  EXPECT_THAT(snapshot.error().to_text(),
+              HasSubstr("a segment of 8192 bytes at 0xfffffffffffff000 ends beyond the last address"));
+}
+
+TEST(TorchSnapshot, SizesThatNoSumCanHoldAreRefused) {
+  const auto huge = event("alloc", 0, kMaxQuantity - 1);
+  EXPECT_EQ(error_of_traces("](" + huge + "e"), "no error");
+  EXPECT_THAT(error_of_traces("](" + huge + event("alloc", 4096, 512) + "e"),
+              HasSubstr("with the alloc of 512 bytes at 0x1000 the sizes of the snapshot add up to more"));
+}
+
 TEST(TorchSnapshot, OtherPicklesAreRefused) {
   const Result<TorchSnapshot> list = read_torch_snapshot_bytes("\x80\x02K\x01."s, "test");
   ASSERT_FALSE(list);
