@@ -139,6 +139,7 @@ class BlocksAt {
                             .bytes = block.bytes,
                             .requested = block.requested,
                             .stack = block.stack,
+                            .is_stack_of_free = block.is_stack_of_free,
                             .freed = freed_at(*slot)});
         ++slot;
       }

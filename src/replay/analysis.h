@@ -33,7 +33,8 @@ struct LiveBlock {
   Bytes bytes;  // with rounding and unsplit tail
   Bytes requested;
   std::optional<StackId> stack;
-  std::optional<size_t> freed;  // the free_requested; none: alive at the dump
+  bool is_stack_of_free = false;  // of a block from before the trace; else of its alloc
+  std::optional<size_t> freed;    // the free_requested; none: alive at the dump
 };
 
 struct MemoryPeak {

@@ -74,6 +74,39 @@ TEST(Analysis, BlocksAtThePeakAddUpToIt) {
   }
 }
 
+// Of a block from before the trace only its free has a stack.
+TEST(Analysis, StacksOfFreesAreTold) {
+  AllocationTrace trace;
+  const StackId asked = trace.stacks.add({{.name = "asked"}}), freed = trace.stacks.add({{.name = "freed"}});
+  AllocationRecorder recorder(trace);
+  CachingHeap heap({.recorder = &recorder});
+  const auto free = [&](BlockId block, StackId stack) {
+    recorder.set_stack(stack);
+    heap.free(block);
+  };
+  recorder.set_stack(asked);
+  const BlockId early = *heap.alloc(kMiB * 3, kDefaultStream), kept = *heap.alloc(kMiB * 2, kDefaultStream);
+  const size_t lost = trace.events.size();
+  const BlockId late = *heap.alloc(kMiB, kDefaultStream);
+  free(early, freed);
+  free(late, freed);
+  static_cast<void>(kept);
+  trace.segments = heap.segments();
+  trace.events.erase(trace.events.begin(), trace.events.begin() + static_cast<std::ptrdiff_t>(lost));
+  const Result<SnapshotAnalysis> analysis = analyze(trace);
+  ASSERT_TRUE(analysis) << analysis.error().to_text();
+  ASSERT_EQ(analysis->at_peak.size(), 3);
+  EXPECT_TRUE(analysis->at_peak[0].is_stack_of_free);
+  EXPECT_FALSE(analysis->at_peak[1].is_stack_of_free);
+  EXPECT_FALSE(analysis->at_peak[2].is_stack_of_free);
+
+  // With stacks of allocs only, a free repeats its alloc's.
+  for (AllocationEvent& event : trace.events) event.stack = asked;
+  const Result<SnapshotAnalysis> of_allocs = analyze(trace);
+  ASSERT_TRUE(of_allocs);
+  EXPECT_FALSE(of_allocs->at_peak[0].is_stack_of_free);
+}
+
 TEST(Analysis, TheSameSettingsGiveTheSameReserved) {
   Recorded r;
   run(r);

@@ -20,6 +20,7 @@ Json holders_json(const DeviceReplay& d) {
     all.push_back({{"where", line.where},
                    {"role", name_of(line.role)},
                    {"op", line.op},
+                   {"other_ops", line.other_ops},
                    {"blocks", line.count},
                    {"bytes", line.total.value},
                    {"largest_bytes", line.largest.value}});
