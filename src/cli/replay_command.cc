@@ -172,7 +172,8 @@ class ReplayCommand final : public Command {
   }
 
   Result<AnalysisOptions> analysis_options(const std::optional<PlayedDevice>& device) const {
-    AnalysisOptions options{.what_if = configurations_};
+    constexpr size_t kSuggestedUpTo = 3'000'000;  // events: some seconds
+    AnalysisOptions options{.what_if = configurations_, .suggests_up_to = kSuggestedUpTo};
     for (const std::string& configuration : configurations_)
       PLIMSOLL_CHECK(parse_allocator_settings(configuration, "--alloc-conf"));
     if (!device) return options;

@@ -134,6 +134,55 @@ TEST(Analysis, ACapacityTellsWhereItRunsOut) {
   EXPECT_EQ(r.trace.events[*a->what_if[0].out_of_memory_at].bytes, kMiB * 7);
 }
 
+// Four of five segments are cached when the last one is taken.
+AllocationTrace with_much_idle() {
+  Recorded r;
+  for (int i = 0; i < 4; ++i) r.free(r.alloc(kMiB * (100 + 20 * i)));
+  r.alloc(kMiB * 200);
+  return r.dumped();
+}
+
+TEST(Analysis, MuchIdleMemorySuggestsExpandableSegments) {
+  const AllocationTrace trace = with_much_idle();
+  const Result<SnapshotAnalysis> a = analyze(trace, {.suggests_up_to = trace.events.size()});
+  ASSERT_TRUE(a) << a.error().to_text();
+  EXPECT_EQ(a->idle_at_reserved_peak, kMiB * (100 + 120 + 140 + 160));
+  ASSERT_EQ(a->what_if.size(), 2);
+  EXPECT_TRUE(a->what_if[1].is_suggested);
+  EXPECT_EQ(a->what_if[0].peak_reserved, kMiB * 720);
+  EXPECT_EQ(a->what_if[1].peak_reserved, kMiB * 200);
+  EXPECT_TRUE(analyze(trace, {.suggests_up_to = trace.events.size() - 1})->what_if.empty());
+  EXPECT_TRUE(analyze(trace)->what_if.empty());
+  Recorded small;
+  run(small);
+  EXPECT_TRUE(analyze(small.dumped(), {.suggests_up_to = 1000})->what_if.empty());
+}
+
+TEST(Analysis, ARecordedFailureIsToldWithItsMoment) {
+  Recorded r;
+  r.alloc(kMiB * 30);
+  AllocationTrace trace = r.dumped();
+  const StackFrame line{.name = "f", .filename = "/home/me/model.py", .line = 3};
+  trace.events.push_back({.action = AllocationAction::kOutOfMemory,
+                          .stack = trace.stacks.add({line}),
+                          .address = static_cast<uint64_t>((kMiB * 5).value),
+                          .bytes = kMiB * 64});
+  const Result<SnapshotAnalysis> a = analyze(trace);
+  ASSERT_TRUE(a) << a.error().to_text();
+  ASSERT_EQ(a->out_of_memory.size(), 1);
+  const RecordedOutOfMemory& failure = a->out_of_memory[0];
+  EXPECT_EQ(failure.event, trace.events.size() - 1);
+  EXPECT_EQ(failure.requested, kMiB * 64);
+  EXPECT_EQ(failure.allocated, kMiB * 30);
+  EXPECT_EQ(failure.reserved, kMiB * 30);
+  EXPECT_EQ(failure.device_free, kMiB * 5);
+  EXPECT_EQ(trace.stacks.frame(*failure.frame), line);
+  // On a larger device the same request is served.
+  const Result<SnapshotAnalysis> larger = analyze(trace, {.capacity = kGiB});
+  EXPECT_EQ(larger->what_if[0].served_failures, 1);
+  EXPECT_FALSE(larger->what_if[0].out_of_memory);
+}
+
 TEST(Analysis, AWrongConfigurationIsRefused) {
   Recorded r;
   run(r);

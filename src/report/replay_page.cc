@@ -29,6 +29,23 @@ std::string header_text(const std::string& file, const DeviceReplay& d) {
   return text + "\n";
 }
 
+std::string failures_text(const DeviceReplay& d) {
+  constexpr size_t kMost = 3;
+  const std::vector<RecordedOutOfMemory>& all = d.analysis.out_of_memory;
+  std::string text;
+  for (size_t i = all.size() > kMost ? all.size() - kMost : 0; i < all.size(); ++i)
+    text += fmt::format("Ran out of memory at {}\n  {}\n", moment_text(*d.trace, all[i].event),
+                        refused_text(d,
+                                     {.requested = all[i].requested,
+                                      .allocated = all[i].allocated,
+                                      .reserved = all[i].reserved,
+                                      .device_free = all[i].device_free},
+                                     all[i].frame));
+  if (all.size() > kMost)
+    text += fmt::format("  and {} times before (--json lists them)\n", all.size() - kMost);
+  return text;
+}
+
 std::string peaks_text(const DeviceReplay& d) {
   const SnapshotAnalysis& a = d.analysis;
   TextTable table({"", "peak", "when", "at the dump"},
@@ -154,7 +171,7 @@ std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options
 }  // namespace
 
 std::string replay_page(const std::string& file, const DeviceReplay& d, const ReplayPageOptions& options) {
-  return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) +
+  return header_text(file, d) + failures_text(d) + peaks_text(d) + curve_text(d.analysis) +
          (d.analysis.events > 0 ? steps_text(d.analysis.steps) : "") + holders_text(d, options) +
          held_blocks_text(d, options) + fragmentation_text(d) + give_backs_text(d.analysis.given_back) +
          twin_text(d.analysis.replay) + what_if_text(d, options.device_text);
