@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -27,6 +28,16 @@
 
 namespace plimsoll {
 namespace {
+
+// "expandable_segments:True" of a line that sets the variable, as pasted from a script.
+std::string without_variable(std::string_view text) {
+  constexpr std::string_view kExport = "export ";
+  if (text.starts_with(kExport)) text.remove_prefix(kExport.size());
+  for (const std::string_view name :
+       {"PYTORCH_ALLOC_CONF=", "PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_HIP_ALLOC_CONF="})
+    if (text.starts_with(name)) return std::string(text.substr(name.size()));
+  return std::string(text);
+}
 
 class ReplayCommand final : public Command {
  public:
@@ -64,6 +75,7 @@ class ReplayCommand final : public Command {
 
   Result<int> run() override {
     if (!file_) return fail({.message = "no file is named", .expected = "plimsoll replay snapshot.pickle"});
+    std::ranges::transform(configurations_, configurations_.begin(), without_variable);
     PLIMSOLL_CHECK(check_outputs(outputs(), {*file_}));
     PLIMSOLL_TRY(device, device_.device());
     PLIMSOLL_TRY(options, analysis_options(device));

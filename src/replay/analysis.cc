@@ -170,6 +170,13 @@ class BlocksAt {
   std::vector<uint32_t> owners_, freed_;
 };
 
+std::vector<std::string> without_effect(const AllocatorSettings& settings, const WhatIf& played) {
+  std::vector<std::string> all = settings.without_effect;
+  if (settings.per_process_memory_fraction && !played.capacity)
+    all.emplace_back("per_process_memory_fraction without a device's capacity (--capacity or --gpu)");
+  return all;
+}
+
 Result<void> add_what_ifs(const ReplayScript& script, const AllocatorSettings& recorded,
                           const std::string& text, const AnalysisOptions& options,
                           SnapshotAnalysis& analysis) {
@@ -187,6 +194,7 @@ Result<void> add_what_ifs(const ReplayScript& script, const AllocatorSettings& r
     analysis.what_if.push_back(play_under(script, analysis.given_back, settings, device));
     analysis.what_if.back().configuration = configuration;
     analysis.what_if.back().is_suggested = suggests;
+    analysis.what_if.back().without_effect = without_effect(settings, analysis.what_if.back());
   }
   return {};
 }
@@ -206,7 +214,8 @@ void add_lines_of_failures(const AllocationTrace& trace, const std::vector<Stack
 }  // namespace
 
 bool is_much_idle(const SnapshotAnalysis& a) {
-  return a.idle_at_reserved_peak >= kMuchIdle && a.idle_at_reserved_peak * kMuchIdleShare >= a.reserved.value;
+  return a.reserved.event && a.idle_at_reserved_peak >= kMuchIdle &&
+         a.idle_at_reserved_peak * kMuchIdleShare >= a.reserved.value;
 }
 
 Result<SnapshotAnalysis> analyze(const AllocationTrace& trace, const AnalysisOptions& options) {

@@ -67,7 +67,8 @@ struct WhatIf {
   std::optional<size_t> out_of_memory_at;  // event
   std::optional<OutOfMemory> out_of_memory;
   std::optional<FrameId> out_of_memory_frame;
-  int64_t served_failures = 0;  // requests that failed in the recording
+  int64_t served_failures = 0;              // requests that failed in the recording
+  std::vector<std::string> without_effect;  // of the settings
 };
 
 struct SnapshotAnalysis {
@@ -89,6 +90,7 @@ struct SnapshotAnalysis {
 };
 
 // Whether fragmentation was worth a look at expandable segments: a tenth of what was reserved at its peak.
+// A peak from before the trace can't be played anew.
 bool is_much_idle(const SnapshotAnalysis& analysis);
 inline constexpr std::string_view kSuggestedSettings = "expandable_segments:True";
 

@@ -183,6 +183,20 @@ TEST(Analysis, ARecordedFailureIsToldWithItsMoment) {
   EXPECT_FALSE(larger->what_if[0].out_of_memory);
 }
 
+TEST(Analysis, AFractionNeedsACapacity) {
+  Recorded r;
+  run(r);
+  const std::vector<std::string> half = {"per_process_memory_fraction:0.5"};
+  const Result<SnapshotAnalysis> alone = analyze(r.dumped(), {.what_if = half});
+  ASSERT_TRUE(alone) << alone.error().to_text();
+  ASSERT_EQ(alone->what_if[1].without_effect.size(), 1);
+  EXPECT_THAT(alone->what_if[1].without_effect[0], HasSubstr("per_process_memory_fraction without"));
+  const Result<SnapshotAnalysis> with = analyze(r.dumped(), {.what_if = half, .capacity = kMiB * 80});
+  ASSERT_TRUE(with);
+  EXPECT_TRUE(with->what_if[1].without_effect.empty());
+  EXPECT_TRUE(with->what_if[1].out_of_memory);
+}
+
 TEST(Analysis, AWrongConfigurationIsRefused) {
   Recorded r;
   run(r);

@@ -145,7 +145,8 @@ Json what_if_part(const DeviceReplay& d) {
                    {"oom", w.out_of_memory.has_value()},
                    {"oom_event", event_json(w.out_of_memory_at)},
                    {"out_of_memory", refused_json(d, w)},
-                   {"served_failures", w.served_failures}});
+                   {"served_failures", w.served_failures},
+                   {"without_effect", w.without_effect}});
   return all;
 }
 

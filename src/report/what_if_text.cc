@@ -94,6 +94,8 @@ std::string what_if_text(const DeviceReplay& d, const std::string& device_text) 
                times_text(w.retries), w.out_of_memory ? event_text(*d.trace, w.out_of_memory_at) : "no"});
   std::string text = "\nThe same requests under other settings\n" + table.to_text(2);
   text += failures_text(d);
+  for (const WhatIf& w : a.what_if)
+    for (const std::string& setting : w.without_effect) text += fmt::format("  no effect: {}\n", setting);
   if (a.what_if.back().is_suggested) text += fmt::format("  tried unasked: {}\n", suggestion_text(a));
   if (!device_text.empty()) text += "  " + device_text + "\n";
   if (first.is_capacity_recorded)

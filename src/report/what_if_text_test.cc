@@ -78,6 +78,8 @@ TEST(WhatIfText, MuchIdleMemoryIsWorthAHint) {
   d.analysis.idle_at_reserved_peak = kGiB / 2;
   EXPECT_THAT(what_if_text(d, ""), IsEmpty());
   d.analysis.idle_at_reserved_peak = kGiB * 2;
+  EXPECT_THAT(what_if_text(d, ""), IsEmpty());  // the peak is from before the trace
+  d.analysis.reserved.event = 0;
   EXPECT_THAT(what_if_text(d, ""), HasSubstr("--alloc-conf expandable_segments:True (when reserved memory "
                                              "peaked, 2.00 GiB of 10.00 GiB was not allocated)"));
 }
