@@ -144,7 +144,8 @@ constexpr std::array<Explanation, 20> kExplanations = {{
       "after a failed collective the received sizes are wrong", ""}},
     {"old-pytorch",
      "the GPU's",
-     "a PyTorch before 1.0 found no memory on the GPU; it says neither what was asked for nor what was held",
+     "an old PyTorch (of the time of THC) found no memory on the GPU; it says neither what was asked for nor "
+     "what was held",
      {"look with nvidia-smi who holds the GPU when the process starts",
       "`plimsoll estimate` says what the job needs, and what would help",
       "a newer PyTorch says what was asked for and held, and records snapshots"}},

@@ -29,7 +29,7 @@ enum class MemoryFailureKind : uint8_t {
   kXla,
   kTensorFlow,
   kWrongSize,   // "Tried to allocate more than 1EB memory"
-  kOldPyTorch,  // before 1.0, which says no figures
+  kOldPyTorch,  // of the time of THC: no figures
   kCut          // PyTorch's error without its figures
 };
 
