@@ -111,7 +111,7 @@ class Undo {
                        .bytes = round(live.freed->bytes),
                        .requested = live.freed->bytes,
                        .stack = live.freed->stack,
-                       .is_stack_of_free = frees_have_own_stacks_};
+                       .is_stack_of_free = frees_have_own_stacks_ && live.freed->stack};
     earlier.block.state = live.is_held ? BlockState::kAllocated : BlockState::kPendingFree;
     return earlier;
   }
