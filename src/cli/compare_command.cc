@@ -29,6 +29,10 @@ class CompareCommand final : public Command {
          .help = "a memory snapshot, or what `plimsoll estimate ... --json` printed; - for standard input",
          .target = &a_},
         {.name = "B", .help = "what it is compared with", .target = &b_},
+        {.name = "--device",
+         .value = "N",
+         .help = "of snapshots of several devices; by default the first that has memory",
+         .target = &device_},
         {.name = "--all", .help = "every line of code, however small", .target = &shows_all_},
         {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_}};
   }
@@ -53,7 +57,7 @@ class CompareCommand final : public Command {
   }
 
  private:
-  static Result<MemoryProfile> profile(const std::string& path) {
+  Result<MemoryProfile> profile(const std::string& path) {
     const std::string name = input_name(path);
     PLIMSOLL_TRY(source, ByteSource::open(path));
     if (sniff_estimate_json(source->look(kSniffed))) {
@@ -67,12 +71,32 @@ class CompareCommand final : public Command {
     PLIMSOLL_TRY(snapshot, read_torch_snapshot(*source, name));
     if (snapshot.devices.empty())
       return fail({.position = {.file = name}, .message = "holds no memory of any device"});
-    PLIMSOLL_TRY(analysis, analyze(snapshot.devices[0], {.file = name}));
-    MemoryProfile profile = profile_of(name, snapshot.devices[0], analysis);
-    if (snapshot.devices.size() > 1)
+    PLIMSOLL_TRY(trace, chosen_device(snapshot, name));
+    PLIMSOLL_TRY(analysis, analyze(*trace, {.file = name}));
+    MemoryProfile profile = profile_of(name, *trace, analysis);
+    if (snapshot.devices.size() > 1 && !device_)
+      profile.notes.push_back(fmt::format("{}: device {} of {} is compared (--device N takes another)", name,
+                                          trace->device, devices_text(snapshot)));
+    if (device_ && std::to_string(trace->device) != *device_)
       profile.notes.push_back(
-          fmt::format("{}: {} more devices are not compared", name, snapshot.devices.size() - 1));
+          fmt::format("{}: --device has no effect, device {} is the only one", name, trace->device));
     return profile;
+  }
+
+  static std::string devices_text(const TorchSnapshot& snapshot) {
+    std::string text;
+    for (const AllocationTrace& trace : snapshot.devices)
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", trace.device);
+    return text;
+  }
+  // A snapshot of one device has no other.
+  Result<const AllocationTrace*> chosen_device(const TorchSnapshot& snapshot, const std::string& name) const {
+    if (!device_ || snapshot.devices.size() == 1) return &snapshot.devices[0];
+    for (const AllocationTrace& trace : snapshot.devices)
+      if (std::to_string(trace.device) == *device_) return &trace;
+    return fail({.position = {.file = "--device"},
+                 .message = fmt::format("{} holds no memory of device \"{}\"", name, *device_),
+                 .expected = "one of " + devices_text(snapshot)});
   }
 
   static Error too_long(const std::string& path) {
@@ -94,7 +118,7 @@ class CompareCommand final : public Command {
          .hint = is_recording ? fmt::format("`plimsoll replay {}` explains it", path) : std::string()});
   }
 
-  std::optional<std::string> a_, b_;
+  std::optional<std::string> a_, b_, device_;
   bool shows_all_ = false, as_json_ = false;
 };
 

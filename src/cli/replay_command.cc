@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -27,6 +28,16 @@
 
 namespace plimsoll {
 namespace {
+
+// "expandable_segments:True" of a line that sets the variable, as pasted from a script.
+std::string without_variable(std::string_view text) {
+  constexpr std::string_view kExport = "export ";
+  if (text.starts_with(kExport)) text.remove_prefix(kExport.size());
+  for (const std::string_view name :
+       {"PYTORCH_ALLOC_CONF=", "PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_HIP_ALLOC_CONF="})
+    if (text.starts_with(name)) return std::string(text.substr(name.size()));
+  return std::string(text);
+}
 
 class ReplayCommand final : public Command {
  public:
@@ -66,6 +77,7 @@ class ReplayCommand final : public Command {
 
   Result<int> run() override {
     if (!file_) return fail({.message = "no file is named", .expected = "plimsoll replay snapshot.pickle"});
+    std::ranges::transform(configurations_, configurations_.begin(), without_variable);
     PLIMSOLL_CHECK(check_outputs(outputs(), {*file_}));
     PLIMSOLL_TRY(device, device_.device());
     PLIMSOLL_TRY(options, analysis_options(device));
@@ -179,7 +191,8 @@ class ReplayCommand final : public Command {
   }
 
   Result<AnalysisOptions> analysis_options(const std::optional<PlayedDevice>& device) const {
-    AnalysisOptions options{.what_if = configurations_};
+    constexpr size_t kSuggestedUpTo = 3'000'000;  // events: some seconds
+    AnalysisOptions options{.what_if = configurations_, .suggests_up_to = kSuggestedUpTo};
     for (const std::string& configuration : configurations_)
       PLIMSOLL_CHECK(parse_allocator_settings(configuration, "--alloc-conf"));
     if (!device) return options;

@@ -13,6 +13,7 @@
 #include "importers/oom_text/memory_failures.h"
 #include "importers/oom_text/oom_text.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
+#include "importers/utf16.h"
 
 namespace plimsoll {
 namespace {
@@ -84,6 +85,7 @@ tl::unexpected<Error> unknown_format(const std::string& name, std::string_view b
 }
 
 Result<Recording> recording_of_text(std::string name, std::string text) {
+  if (is_utf16(text)) text = utf8_of_utf16(text);
   const Format* const format = format_of(text);
   if (!format) return unknown_format(name, text);
   return Recording{.format = format->format, .name = std::move(name), .text = std::move(text)};
@@ -95,10 +97,13 @@ Result<Recording> open_recording(const std::string& path) {
   const std::string name = input_name(path);
   PLIMSOLL_TRY(source, ByteSource::open(path));
   const std::string_view start = source->look(kIdentified);
+  if (start.empty() && !source->error())
+    return fail(
+        {.position = {.file = name}, .message = "is empty", .expected = "a recording of a run's memory"});
   const Format* const format = format_of(start);
   if (format && !format->is_short)
     return Recording{.format = format->format, .name = name, .source = std::move(source)};
-  const bool is_binary = !format && start.find('\0') != std::string_view::npos;
+  const bool is_binary = !format && !is_utf16(start) && start.find('\0') != std::string_view::npos;
   if (is_binary && !source->error()) return unknown_format(name, {});
   PLIMSOLL_TRY(text, source->take_rest(kLargestRecordedText, too_long(name)));
   return recording_of_text(name, std::move(text));

@@ -92,6 +92,39 @@ TEST(Analysis, ABlockThatWaitsHoldsNothingOfThePeak) {
   EXPECT_EQ(a->at_peak[0].address, segment.address);
 }
 
+// Of a block from before the trace only its free has a stack.
+TEST(Analysis, StacksOfFreesAreTold) {
+  AllocationTrace trace;
+  const StackId asked = trace.stacks.add({{.name = "asked"}}), freed = trace.stacks.add({{.name = "freed"}});
+  AllocationRecorder recorder(trace);
+  CachingHeap heap({.recorder = &recorder});
+  const auto free = [&](BlockId block, StackId stack) {
+    recorder.set_stack(stack);
+    heap.free(block);
+  };
+  recorder.set_stack(asked);
+  const BlockId early = *heap.alloc(kMiB * 3, kDefaultStream), kept = *heap.alloc(kMiB * 2, kDefaultStream);
+  const size_t lost = trace.events.size();
+  const BlockId late = *heap.alloc(kMiB, kDefaultStream);
+  free(early, freed);
+  free(late, freed);
+  static_cast<void>(kept);
+  trace.segments = heap.segments();
+  trace.events.erase(trace.events.begin(), trace.events.begin() + static_cast<std::ptrdiff_t>(lost));
+  const Result<SnapshotAnalysis> analysis = analyze(trace);
+  ASSERT_TRUE(analysis) << analysis.error().to_text();
+  ASSERT_EQ(analysis->at_peak.size(), 3);
+  EXPECT_TRUE(analysis->at_peak[0].is_stack_of_free);
+  EXPECT_FALSE(analysis->at_peak[1].is_stack_of_free);
+  EXPECT_FALSE(analysis->at_peak[2].is_stack_of_free);
+
+  // With stacks of allocs only, a free repeats its alloc's.
+  for (AllocationEvent& event : trace.events) event.stack = asked;
+  const Result<SnapshotAnalysis> of_allocs = analyze(trace);
+  ASSERT_TRUE(of_allocs);
+  EXPECT_FALSE(of_allocs->at_peak[0].is_stack_of_free);
+}
+
 TEST(Analysis, TheSameSettingsGiveTheSameReserved) {
   Recorded r;
   run(r);
@@ -130,6 +163,69 @@ TEST(Analysis, ErrorsOfTheTraceNameItsFile) {
   const Result<SnapshotAnalysis> settings = analyze(trace, {.file = "a.pickle"});
   ASSERT_FALSE(settings);
   EXPECT_THAT(settings.error().to_text(), HasSubstr("a.pickle, PYTORCH_CUDA_ALLOC_CONF:1:"));
+}
+
+// Four of five segments are cached when the last one is taken.
+AllocationTrace with_much_idle() {
+  Recorded r;
+  for (int i = 0; i < 4; ++i) r.free(r.alloc(kMiB * (100 + 20 * i)));
+  r.alloc(kMiB * 200);
+  return r.dumped();
+}
+
+TEST(Analysis, MuchIdleMemorySuggestsExpandableSegments) {
+  const AllocationTrace trace = with_much_idle();
+  const Result<SnapshotAnalysis> a = analyze(trace, {.suggests_up_to = trace.events.size()});
+  ASSERT_TRUE(a) << a.error().to_text();
+  EXPECT_EQ(a->idle_at_reserved_peak, kMiB * (100 + 120 + 140 + 160));
+  ASSERT_EQ(a->what_if.size(), 2);
+  EXPECT_TRUE(a->what_if[1].is_suggested);
+  EXPECT_EQ(a->what_if[0].peak_reserved, kMiB * 720);
+  EXPECT_EQ(a->what_if[1].peak_reserved, kMiB * 200);
+  EXPECT_TRUE(analyze(trace, {.suggests_up_to = trace.events.size() - 1})->what_if.empty());
+  EXPECT_TRUE(analyze(trace)->what_if.empty());
+  Recorded small;
+  run(small);
+  EXPECT_TRUE(analyze(small.dumped(), {.suggests_up_to = 1000})->what_if.empty());
+}
+
+TEST(Analysis, ARecordedFailureIsToldWithItsMoment) {
+  Recorded r;
+  r.alloc(kMiB * 30);
+  AllocationTrace trace = r.dumped();
+  const StackFrame line{.name = "f", .filename = "/home/me/model.py", .line = 3};
+  trace.events.push_back({.action = AllocationAction::kOutOfMemory,
+                          .stack = trace.stacks.add({line}),
+                          .address = static_cast<uint64_t>((kMiB * 5).value),
+                          .bytes = kMiB * 64});
+  const Result<SnapshotAnalysis> a = analyze(trace);
+  ASSERT_TRUE(a) << a.error().to_text();
+  ASSERT_EQ(a->out_of_memory.size(), 1);
+  const RecordedOutOfMemory& failure = a->out_of_memory[0];
+  EXPECT_EQ(failure.event, trace.events.size() - 1);
+  EXPECT_EQ(failure.requested, kMiB * 64);
+  EXPECT_EQ(failure.allocated, kMiB * 30);
+  EXPECT_EQ(failure.reserved, kMiB * 30);
+  EXPECT_EQ(failure.device_free, kMiB * 5);
+  EXPECT_EQ(trace.stacks.frame(*failure.frame), line);
+  // On a larger device the same request is served.
+  const Result<SnapshotAnalysis> larger = analyze(trace, {.capacity = kGiB});
+  EXPECT_EQ(larger->what_if[0].served_failures, 1);
+  EXPECT_FALSE(larger->what_if[0].out_of_memory);
+}
+
+TEST(Analysis, AFractionNeedsACapacity) {
+  Recorded r;
+  run(r);
+  const std::vector<std::string> half = {"per_process_memory_fraction:0.5"};
+  const Result<SnapshotAnalysis> alone = analyze(r.dumped(), {.what_if = half});
+  ASSERT_TRUE(alone) << alone.error().to_text();
+  ASSERT_EQ(alone->what_if[1].without_effect.size(), 1);
+  EXPECT_THAT(alone->what_if[1].without_effect[0], HasSubstr("per_process_memory_fraction without"));
+  const Result<SnapshotAnalysis> with = analyze(r.dumped(), {.what_if = half, .capacity = kMiB * 80});
+  ASSERT_TRUE(with);
+  EXPECT_TRUE(with->what_if[1].without_effect.empty());
+  EXPECT_TRUE(with->what_if[1].out_of_memory);
 }
 
 TEST(Analysis, AWrongConfigurationIsRefused) {

@@ -24,6 +24,47 @@ bool is_recomputation(const StackFrame& frame) {
          (frame.name == "unpack_hook" || frame.name == "recompute_fn");
 }
 
+// cuBLAS' and cuBLASLt's, held for as long as their handle. Source: aten/src/ATen/cuda/CublasHandlePool.cpp.
+bool is_library_workspace(std::string_view name) {
+  if (!name.starts_with("at::cuda::")) return false;
+  const std::string_view function = name.substr(0, name.find_last_of('('));
+  return contains(function, "Workspace") || contains(function, "BlasHandle") ||
+         contains(function, "BlasLtHandle");
+}
+
+// How memory is allocated or freed and stacks are taken, not who wanted it.
+bool is_machinery(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kPrefixes = {"torch::unwind::",
+                                                         "torch::CapturedTraceback::",
+                                                         "torch::cuda::(anonymous namespace)::gather",
+                                                         "c10::",
+                                                         "at::detail::",
+                                                         "at::native::empty",
+                                                         "at::native::new_empty",
+                                                         "std::"};
+  const size_t result = name.find(" at::detail::_empty_");  // of a template, named with its result's type
+  return result < name.find('(') ||
+         std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+// What the function that let go of a block says of it. Source: torch/csrc/autograd/engine.cpp (a node's
+// outputs end in evaluate_function, its inputs in call_function), saved_variable.cpp, accumulate_grad.cpp.
+std::optional<BlockRole> role_by_free(const StackFrame& frame) {
+  const std::string_view name = frame.name;
+  if (contains(name, "::release_variables") || contains(name, "torch::autograd::SavedVariable::reset_data") ||
+      contains(name, "torch::autograd::SavedVariable::~") || contains(name, "torch::autograd::deleteNode"))
+    return BlockRole::kActivation;
+  if (contains(name, "torch::autograd::Engine::") || contains(name, "torch::autograd::AccumulateGrad::") ||
+      (name == "zero_grad" && is_python_file(frame.filename)))
+    return BlockRole::kBackward;
+  if (contains(name, "torch::autograd::generated::") ||
+      (contains(name, "torch::autograd::") && contains(name, "::apply(")))
+    return BlockRole::kUnknown;  // a saved tensor or a temporary
+  if (contains(frame.filename, "torch/optim/") || contains(frame.filename, "torch\\optim\\"))
+    return BlockRole::kOptimizer;
+  return std::nullopt;
+}
+
 struct CategoryRole {
   std::string_view category;
   BlockRole role;
@@ -47,6 +88,7 @@ constexpr std::array<CategoryRole, 16> kCategories = {{{"parameter", BlockRole::
 
 std::optional<BlockRole> role_by(const StackFrame& frame) {
   const std::string_view name = frame.name, file = frame.filename;
+  if (is_library_workspace(name)) return BlockRole::kWorkspace;
   if (contains(file, "torch/optim/") || contains(file, "torch\\optim\\")) return BlockRole::kOptimizer;
   if (name == "_engine_run_backward" || contains(name, "torch::autograd::Engine::") ||
       contains(name, "torch::autograd::generated::") || is_recomputation(frame) ||
@@ -63,11 +105,14 @@ std::optional<BlockRole> role_by(const StackFrame& frame) {
   return std::nullopt;
 }
 
-// Of frames of C++ alone: the node of the graph that ran, or the kernel.
+// Of frames of C++ alone: the node of the graph that ran, or the kernel, or else the innermost that is no
+// machinery.
 std::optional<FrameId> telling_frame(const StackTable& stacks, StackId id) {
-  for (std::string_view part : {"torch::autograd::generated::", "at::native::"})
-    for (FrameId f : stacks.frames_of(id))
-      if (stacks.frame(f).name.starts_with(part)) return f;
+  for (std::string_view part : {"torch::autograd::generated::", "at::native::", "torch::autograd::", ""})
+    for (FrameId f : stacks.frames_of(id)) {
+      const std::string_view name = stacks.frame(f).name;
+      if (name.starts_with(part) && !is_machinery(name)) return f;
+    }
   return std::nullopt;
 }
 
@@ -85,13 +130,14 @@ std::string op_in(const StackFrame& frame) {
 
 // What a frame says by itself; found once for each, since stacks share most of theirs.
 struct FrameMeaning {
-  std::optional<BlockRole> role;
+  std::optional<BlockRole> role, freed_role;
   std::string op;
   bool is_category = false, is_op_call = false, is_python = false, is_users = false;
 };
 
 FrameMeaning meaning_of(const StackFrame& frame) {
   return {.role = role_by(frame),
+          .freed_role = role_by_free(frame),
           .op = op_in(frame),
           .is_category = is_category_frame(frame),
           .is_op_call = frame.name.starts_with("at::_ops::"),
@@ -125,8 +171,8 @@ class Meanings {
       }
     }
     m.role = role_of(id);
+    m.freed_role = freed_role_of(id);
     m.shown_frame = m.user_frame ? m.user_frame : python ? python : telling_frame(stacks_, id);
-    if (!m.shown_frame && !stacks_.frames_of(id).empty()) m.shown_frame = stacks_.frames_of(id).front();
     return m;
   }
 
@@ -136,10 +182,16 @@ class Meanings {
     for (FrameId f : stacks_.frames_of(id)) {
       if (frames_[f].is_category) return role_of_category(stacks_.frame(f).name);
       const std::optional<BlockRole> role = frames_[f].role;
-      if (role == BlockRole::kOptimizer || role == BlockRole::kBackward) return *role;
+      if (role == BlockRole::kWorkspace || role == BlockRole::kOptimizer || role == BlockRole::kBackward)
+        return *role;
       if (!innermost) innermost = role;
     }
     return innermost.value_or(BlockRole::kUnknown);
+  }
+  BlockRole freed_role_of(StackId id) const {
+    for (FrameId f : stacks_.frames_of(id))
+      if (frames_[f].freed_role) return *frames_[f].freed_role;
+    return BlockRole::kUnknown;
   }
 
   const StackTable& stacks_;
@@ -174,7 +226,11 @@ std::string frame_text(const StackFrame& frame) {
     if (before != std::string_view::npos) file = file.substr(before + 1);
   }
   std::string_view name = frame.name;
-  name = name.substr(0, name.find('('));  // of C++ without its arguments
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  size_t arguments = name.find('(');
+  while (arguments != std::string_view::npos && name.substr(arguments).starts_with(kAnonymous))
+    arguments = name.find('(', arguments + 1);
+  name = name.substr(0, arguments);  // of C++ without its arguments
   if (file.empty() || file == "??" || frame.line == 0) return std::string(name);
   return fmt::format("{}:{} {}", file, frame.line, name);
 }

@@ -13,6 +13,10 @@
 // of a gradient or state is a parameter. Source: torch/optim/*.py, torch/autograd/__init__.py,
 // torch/nn/modules/module.py, torch/utils/checkpoint.py.
 //
+// A block from before the trace that is freed in it has the stack of its free alone. That tells less: what a
+// node of the graph releases was saved by the forward, what the engine itself lets go of is a gradient, as is
+// what zero_grad() frees; the rest stays unknown, but for what an optimizer's step replaces.
+//
 // Of a simulated trace nothing is guessed: its stacks name the category (trace/simulated_stack.h).
 #pragma once
 
@@ -46,9 +50,10 @@ BlockRole role_of_category(std::string_view category);
 
 struct StackMeaning {
   BlockRole role = BlockRole::kUnknown;
-  std::optional<FrameId> user_frame;   // the innermost of the user's own code
-  std::optional<FrameId> shown_frame;  // that one, or else the innermost of Python, or else the innermost
-  std::string op;                      // "aten::mm", where the stack shows it
+  BlockRole freed_role = BlockRole::kUnknown;  // of what was freed there, when no more is known of it
+  std::optional<FrameId> user_frame;           // the innermost of the user's own code
+  std::optional<FrameId> shown_frame;          // that one, or else the innermost of Python, or else what ran
+  std::string op;                              // "aten::mm", where the stack shows it
   // Where the user's code called the outermost module: where its result is held.
   std::optional<FrameId> call_frame;
   bool is_simulated = false;  // the frame shown is an op in a module

@@ -93,7 +93,10 @@ class Play {
   void try_failed(const ReplayOp& op, WhatIf& answer) {
     const ReplayPlace& place = script_.places[op.place];
     const Allocation block = heap_.alloc_in(place.pool, Bytes{static_cast<int64_t>(op.bytes)}, place.stream);
-    if (block) return heap_.free(*block);
+    if (block) {
+      ++answer.served_failures;
+      return heap_.free(*block);
+    }
     answer.out_of_memory = block.error();
     answer.out_of_memory_at = op.event;
   }

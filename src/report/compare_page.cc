@@ -71,7 +71,7 @@ std::string compare_page(const MemoryProfile& a, const MemoryProfile& b, size_t 
   std::string text = fmt::format("A  {}\nB  {}\n\n", a.name, b.name) + peaks_text(a, b);
   text += table_text("allocated at the peak, for", differences(a.categories, b.categories), SIZE_MAX);
   if (!a.places.empty() && !b.places.empty())
-    text += table_text("asked by", differences(a.places, b.places), most_lines);
+    text += table_text("by line of code", differences(a.places, b.places), most_lines);
   std::vector<std::string> notes = a.notes;
   for (const std::string& note : b.notes)
     if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view
     kGpu = "the GPU's, beside PyTorch's allocator",
-    kHostRam = "the host's RAM",
+    kLikelyGpu = "most likely the GPU's, beside PyTorch's allocator", kHostRam = "the host's RAM",
     kEstimateOfHost =
         "`plimsoll estimate` says what the job takes of the host for each rank: offloaded "
         "tensors, pinned copies, the checkpoint being written",
@@ -31,7 +31,7 @@ struct Explanation {
 };
 
 // By MemoryFailureKind.
-constexpr std::array<Explanation, 15> kExplanations = {{
+constexpr std::array<Explanation, 20> kExplanations = {{
     {"nccl",
      kGpu,
      "NCCL found no memory on the GPU for its own buffers, which it takes beside PyTorch's allocator",
@@ -39,10 +39,22 @@ constexpr std::array<Explanation, 15> kExplanations = {{
       kSnapshot}},
     {"library",
      kGpu,
-     "a library such as cuBLAS or cuDNN found no memory on the GPU for its handle or workspace; "
-     "CUBLAS_STATUS_NOT_INITIALIZED has other causes too",
+     "a library such as cuBLAS, cuDNN or cuFFT found no memory on the GPU for its handle or workspace",
+     {kRoom, "create it early: a small matrix product right after the start", kSnapshot}},
+    {"cublas-handle",
+     kLikelyGpu,
+     "cuBLAS couldn't make its handle, most likely for want of memory on the GPU; other causes: an earlier "
+     "kernel failed (an index out of range in an embedding or a loss), or driver and libraries of CUDA don't "
+     "match",
      {kRoom, "create it early: a small matrix product right after the start",
-      "CUBLAS_WORKSPACE_CONFIG=:4096:2 makes cuBLAS's workspace smaller"}},
+      "CUDA_LAUNCH_BLOCKING=1, or the same step on the CPU, shows a kernel that failed before"}},
+    {"convolution",
+     kLikelyGpu,
+     "cuDNN found no way to run a convolution, most likely since no algorithm's workspace found memory on "
+     "the "
+     "GPU; other causes: a dtype or layout that it doesn't know, or a cuDNN that doesn't match PyTorch",
+     {kRoom, "a smaller batch; torch.backends.cudnn.benchmark=False tries fewer and smaller workspaces",
+      kSnapshot}},
     {"driver",
      kGpu,
      "the driver found no memory for something beside PyTorch's allocator: a context, kernels, a library, or "
@@ -71,6 +83,12 @@ constexpr std::array<Explanation, 15> kExplanations = {{
       "says "
       "what it took",
       kEstimateOfHost, kLessHost}},
+    {"time-limit",
+     "time, not memory",
+     "Slurm ended the job at its time limit; a \"Killed\" after that is part of it and tells nothing of "
+     "memory",
+     {"a longer limit: `#SBATCH --time`, up to the partition's (`sinfo -o '%P %l'`)",
+      "checkpoints that a next job resumes from; `#SBATCH --signal=B:USR1@300` warns in time", ""}},
     {"killed",
      "most likely the host's RAM",
      "SIGKILL ended the process, and the text doesn't say who sent it: mostly Linux for want of host memory, "
@@ -106,13 +124,31 @@ constexpr std::array<Explanation, 15> kExplanations = {{
      {"cut that tensor: a smaller batch, a shorter sequence, attention or loss in chunks", "", ""}},
     {"xla",
      "the GPU's, of XLA's allocator",
-     "XLA (JAX, TensorFlow) ran out of memory; its allocator is none that Plimsoll models",
-     {"take the buffer assignment that XLA dumps (--xla_dump_to), or the profiler of JAX", "", ""}},
+     "XLA (JAX) ran out of memory; its allocator is none that Plimsoll models",
+     {"JAX takes three quarters of the GPU at the start: XLA_PYTHON_CLIENT_MEM_FRACTION=.95 gives it more",
+      "where others use the GPU too, or it fragments: XLA_PYTHON_CLIENT_PREALLOCATE=false takes memory as it "
+      "is needed",
+      "what held it: the buffer assignment that XLA dumps (XLA_FLAGS=--xla_dump_to=DIR), or "
+      "jax.profiler.save_device_memory_profile()"}},
+    {"tensorflow",
+     "the GPU's, of TensorFlow's allocator",
+     "TensorFlow's allocator (BFC) ran out of memory; it is none that Plimsoll models",
+     {"a smaller batch, or mixed precision",
+      "TF_GPU_ALLOCATOR=cuda_malloc_async where it fragments; tf.config.experimental.set_memory_growth where "
+      "others use the GPU too",
+      ""}},
     {"wrong-size",
      "none",
      "a size beyond anything real was asked for: a negative or overflown number, not a lack of memory",
      {"look at the shapes of the call in the traceback",
       "after a failed collective the received sizes are wrong", ""}},
+    {"old-pytorch",
+     "the GPU's",
+     "an old PyTorch (of the time of THC) found no memory on the GPU; it says neither what was asked for nor "
+     "what was held",
+     {"look with nvidia-smi who holds the GPU when the process starts",
+      "`plimsoll estimate` says what the job needs, and what would help",
+      "a newer PyTorch says what was asked for and held, and records snapshots"}},
     {"cut",
      "the GPU's, of PyTorch's allocator",
      "PyTorch's out-of-memory error is cut before its figures",

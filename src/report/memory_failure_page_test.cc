@@ -51,6 +51,16 @@ TEST(MemoryFailurePage, EveryKindIsExplainedOnce) {
   EXPECT_EQ(name_of(Kind::kCut), "cut");
 }
 
+TEST(MemoryFailurePage, OtherCausesAreNamedWhereMemoryIsOnlyLikely) {
+  for (const Kind kind : {Kind::kCublasHandle, Kind::kConvolution}) {
+    EXPECT_THAT(memory_of(kind), HasSubstr("most likely the GPU's"));
+    EXPECT_THAT(meaning_of(kind), HasSubstr("other causes: "));
+  }
+  EXPECT_EQ(memory_of(Kind::kTimeLimit), "time, not memory");
+  EXPECT_THAT(std::string(help_of(Kind::kXla)[0]), HasSubstr("XLA_PYTHON_CLIENT_MEM_FRACTION"));
+  EXPECT_THAT(std::string(meaning_of(Kind::kTensorFlow)), HasSubstr("BFC"));
+}
+
 TEST(MemoryFailurePage, SizesWhereTheTextHasThem) {
   const MemoryFailure failure{
       .kind = Kind::kKernelKill, .line = 2, .text = "Killed process", .held = kGiB * 60};

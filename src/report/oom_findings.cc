@@ -195,8 +195,9 @@ class Findings {
   void say_tensors() {
     if (!need_ || m_.tried <= need_->least_room || need_->is_beyond_device) return;
     if (m_.wording == OomWording::kMps)
-      return say(kTensors, fmt::format("For this request {} less had to be held; later ones may need more.",
-                                       to_text(need_->enough)));
+      return say(kTensors,
+                 fmt::format("For this request freeing {} would have been enough; later ones may need more.",
+                             to_text(need_->enough)));
     if (need_->missing.value > 0) return say_not_ours();
     const std::string who = m_.allocated
                                 ? fmt::format("The job's own tensors hold {}{}. ", to_text(*m_.allocated),
@@ -216,18 +217,12 @@ class Findings {
                     to_text(*m_.allocated), percent_of_device(*m_.allocated), to_text(need_->missing)));
   }
   std::string less_text() const {
-    const std::string enough = to_text(need_->enough), least = to_text(need_->least);
-    if (cached().value == 0 && is_room_known())
-      return fmt::format("{} less had to be held, in whole segments", enough);
-    if (need_->least.value == 0)
-      return fmt::format(
-          "up to {} less had to be held, in whole segments; none, if all of the cache{} could have been used",
-          enough, is_room_known() ? "" : " and of what PyTorch doesn't hold");
-    return fmt::format(
-        "at least {} less had to be held, if all of the cache{} could have been used, and up to {} "
-        "otherwise, "
-        "in whole segments",
-        least, is_room_known() ? "" : " and of what PyTorch doesn't hold", enough);
+    const std::string freeing =
+        fmt::format("freeing {}, in whole segments, would have been enough", to_text(need_->enough));
+    if (cached().value == 0 && is_room_known()) return freeing;
+    return fmt::format("{}; with an unfragmented cache{} {}", freeing,
+                       is_room_known() ? "" : ", and all that PyTorch doesn't hold,",
+                       need_->least.value == 0 ? "none" : to_text(need_->least));
   }
 
   // Sentences of PyTorch that the text lacks, and what can't be told without them.

@@ -20,6 +20,7 @@ Json holders_json(const DeviceReplay& d) {
     all.push_back({{"where", line.where},
                    {"role", name_of(line.role)},
                    {"op", line.op},
+                   {"other_ops", line.other_ops},
                    {"blocks", line.count},
                    {"bytes", line.total.value},
                    {"largest_bytes", line.largest.value}});
@@ -37,6 +38,18 @@ Json named_json(const std::vector<NamedBlocks>& groups) {
 
 Json frame_json(const AllocationTrace& trace, const std::optional<FrameId>& frame) {
   return frame ? Json(frame_text(trace.stacks.frame(*frame))) : Json();
+}
+
+Json failures_json(const DeviceReplay& d) {
+  Json all = Json::array();
+  for (const RecordedOutOfMemory& failure : d.analysis.out_of_memory)
+    all.push_back({{"event", failure.event},
+                   {"where", frame_json(*d.trace, failure.frame)},
+                   {"requested_bytes", failure.requested.value},
+                   {"allocated_bytes", failure.allocated.value},
+                   {"reserved_bytes", failure.reserved.value},
+                   {"device_free_bytes", failure.device_free.value}});
+  return all;
 }
 
 Json held_json(const DeviceReplay& d) {
@@ -107,10 +120,22 @@ Json given_back_json(const GiveBacks& given_back) {
   return {{"runs", std::move(runs)}, {"device_limit", std::move(limit)}};
 }
 
-Json what_if_part(const SnapshotAnalysis& a) {
+Json refused_json(const DeviceReplay& d, const WhatIf& w) {
+  if (!w.out_of_memory) return {};
+  const OutOfMemory& refused = *w.out_of_memory;
+  return {{"event", event_json(w.out_of_memory_at)},
+          {"where", frame_json(*d.trace, w.out_of_memory_frame)},
+          {"requested_bytes", refused.requested.value},
+          {"allocated_bytes", refused.allocated.value},
+          {"reserved_bytes", refused.reserved.value},
+          {"device_free_bytes", refused.device_free ? Json(refused.device_free->value) : Json()}};
+}
+
+Json what_if_part(const DeviceReplay& d) {
   Json all = Json::array();
-  for (const WhatIf& w : a.what_if)
+  for (const WhatIf& w : d.analysis.what_if)
     all.push_back({{"as_recorded", w.is_as_recorded},
+                   {"suggested", w.is_suggested},
                    {"conf", w.configuration},
                    {"capacity_bytes", w.capacity ? Json(w.capacity->value) : Json()},
                    {"capacity_is_recorded", w.is_capacity_recorded},
@@ -118,7 +143,10 @@ Json what_if_part(const SnapshotAnalysis& a) {
                    {"peak_allocated_bytes", w.peak_allocated.value},
                    {"num_alloc_retries", w.retries},
                    {"oom", w.out_of_memory.has_value()},
-                   {"oom_event", event_json(w.out_of_memory_at)}});
+                   {"oom_event", event_json(w.out_of_memory_at)},
+                   {"out_of_memory", refused_json(d, w)},
+                   {"served_failures", w.served_failures},
+                   {"without_effect", w.without_effect}});
   return all;
 }
 
@@ -136,6 +164,7 @@ Json device_json(const DeviceReplay& d, const std::vector<TraceImperfection>& im
             {"active_bytes", a.at_dump.active.value},
             {"events", a.events},
             {"imperfections", imperfect}}},
+          {"out_of_memory", failures_json(d)},
           {"peak",
            {{"allocated_bytes", a.allocated.value.value},
             {"active_bytes", a.active.value.value},
@@ -151,7 +180,7 @@ Json device_json(const DeviceReplay& d, const std::vector<TraceImperfection>& im
           {"held_past_use", held_json(d)},
           {"given_back", given_back_json(a.given_back)},
           {"replay", replay_part(a.replay)},
-          {"what_if", what_if_part(a)}};
+          {"what_if", what_if_part(d)}};
 }
 
 }  // namespace

@@ -29,6 +29,23 @@ std::string header_text(const std::string& file, const DeviceReplay& d) {
   return text + "\n";
 }
 
+std::string failures_text(const DeviceReplay& d) {
+  constexpr size_t kMost = 3;
+  const std::vector<RecordedOutOfMemory>& all = d.analysis.out_of_memory;
+  std::string text;
+  for (size_t i = all.size() > kMost ? all.size() - kMost : 0; i < all.size(); ++i)
+    text += fmt::format("Ran out of memory at {}\n  {}\n", moment_text(*d.trace, all[i].event),
+                        refused_text(d,
+                                     {.requested = all[i].requested,
+                                      .allocated = all[i].allocated,
+                                      .reserved = all[i].reserved,
+                                      .device_free = all[i].device_free},
+                                     all[i].frame));
+  if (all.size() > kMost)
+    text += fmt::format("  and {} times before (--json lists them)\n", all.size() - kMost);
+  return text;
+}
+
 std::string peaks_text(const DeviceReplay& d) {
   const SnapshotAnalysis& a = d.analysis;
   TextTable table({"", "peak", "when", "at the dump"},
@@ -42,16 +59,18 @@ std::string peaks_text(const DeviceReplay& d) {
   return table.to_text(2);
 }
 
-// The line of code that asked for a block of the peak.
+// The line of code that asked for a block of the peak, or that freed it, where no more is known.
 std::string asked_by(const DeviceReplay& d, uint64_t address) {
   const auto& blocks = d.analysis.at_peak;
   const auto block = std::ranges::find(blocks, address, &LiveBlock::address);
-  if (block == blocks.end() || !block->stack) return "";
+  if (block == blocks.end()) return "";
+  if (!block->stack) return block->event ? "" : "(from before the trace)";
   for (FrameId f : d.trace->stacks.frames_of(*block->stack)) {
     const StackFrame& frame = d.trace->stacks.frame(f);
-    if (frame.filename.ends_with(".py") && !is_library_file(frame.filename)) return frame_text(frame);
+    if (frame.filename.ends_with(".py") && !is_library_file(frame.filename))
+      return (block->is_stack_of_free ? "freed by " : "") + frame_text(frame);
   }
-  return "";
+  return block->event ? "" : "(from before the trace)";
 }
 
 std::string fragmentation_text(const DeviceReplay& d) {
@@ -98,9 +117,16 @@ std::string roles_text(const SnapshotHolders& holders) {
   return text;
 }
 
+std::string ops_text(const CodeLineHolders& line) {
+  if (line.other_ops == 0) return line.op;
+  return fmt::format("{} and {} other{}", line.op, line.other_ops, line.other_ops == 1 ? "" : "s");
+}
+
 std::string lines_text(const SnapshotHolders& holders, size_t most) {
-  TextTable table({"total", "blocks", "largest", "for", "asked by", "op"},
-                  {Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft, Align::kLeft});
+  const bool has_freed = std::ranges::any_of(holders.lines, &CodeLineHolders::is_freed_by);
+  TextTable table(
+      {"total", "blocks", "largest", "for", has_freed ? "asked by, or freed by" : "asked by", "op"},
+      {Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft, Align::kLeft});
   Bytes rest;
   int64_t rest_blocks = 0;
   for (size_t i = 0; i < holders.lines.size(); ++i) {
@@ -111,7 +137,7 @@ std::string lines_text(const SnapshotHolders& holders, size_t most) {
       continue;
     }
     table.add({to_text(line.total), with_thousands(line.count), to_text(line.largest),
-               std::string(name_of(line.role)), line.where, line.op});
+               std::string(name_of(line.role)), line.where, ops_text(line)});
   }
   if (rest_blocks > 0)
     table.add({to_text(rest), with_thousands(rest_blocks), "", "",
@@ -145,7 +171,7 @@ std::string holders_text(const DeviceReplay& d, const ReplayPageOptions& options
 }  // namespace
 
 std::string replay_page(const std::string& file, const DeviceReplay& d, const ReplayPageOptions& options) {
-  return header_text(file, d) + peaks_text(d) + curve_text(d.analysis) +
+  return header_text(file, d) + failures_text(d) + peaks_text(d) + curve_text(d.analysis) +
          (d.analysis.events > 0 ? steps_text(d.analysis.steps) : "") + holders_text(d, options) +
          held_blocks_text(d, options) + fragmentation_text(d) + give_backs_text(d.analysis.given_back) +
          twin_text(d.analysis.replay) + what_if_text(d, options.device_text);

@@ -35,7 +35,8 @@ class Roles {
  private:
   BlockRole of_stack(const LiveBlock& block) const {
     if (!block.stack) return block.event ? without_stack_ : BlockRole::kUnknown;
-    const BlockRole role = meanings_[*block.stack].role;
+    const StackMeaning& meaning = meanings_[*block.stack];
+    const BlockRole role = block.is_stack_of_free ? meaning.freed_role : meaning.role;
     if (role != BlockRole::kOptimizer) return role;
     const size_t from = block.event.value_or(0), until = block.freed.value_or(trace_.events.size());
     const bool outlives_step = !block.freed || others_before_[until] > others_before_[from];
@@ -61,19 +62,34 @@ class Roles {
   std::set<int64_t> sizes_of_parameters_;
 };
 
-void add(CodeLineHolders& line, const LiveBlock& block, const StackMeaning* meaning) {
-  ++line.count;
-  line.total += block.bytes;
-  if (block.bytes < line.largest) return;
-  line.largest = block.bytes;
-  if (meaning) line.op = meaning->op;
-}
+struct Line {
+  CodeLineHolders holders;
+  std::set<std::string> ops;
+
+  // What made a block, its free doesn't tell.
+  void add(const LiveBlock& block, const StackMeaning* meaning) {
+    const std::string op = meaning && !block.is_stack_of_free ? meaning->op : std::string();
+    ++holders.count;
+    holders.total += block.bytes;
+    if (!op.empty()) ops.insert(op);
+    holders.is_freed_by = block.is_stack_of_free && meaning && meaning->shown_frame;
+    if (block.bytes < holders.largest) return;
+    holders.largest = block.bytes;
+    holders.op = op;
+  }
+  CodeLineHolders take() {
+    if (holders.op.empty() && !ops.empty()) holders.op = *ops.begin();
+    holders.other_ops = ops.empty() ? 0 : static_cast<int64_t>(ops.size()) - 1;
+    return std::move(holders);
+  }
+};
 
 // The line of code, or the module of a simulated op with its layer's number left open.
 std::string where_of(const AllocationTrace& trace, const LiveBlock& block, const StackMeaning* meaning) {
   if (!meaning || !meaning->shown_frame)
     return block.event ? "(no stack recorded)" : "(from before the trace)";
   const StackFrame& frame = trace.stacks.frame(*meaning->shown_frame);
+  if (block.is_stack_of_free) return "freed by " + frame_text(frame);
   if (!meaning->is_simulated) return frame_text(frame);
   return frame.filename.empty() ? "(no module)" : fold_path(frame.filename).pattern;
 }
@@ -82,7 +98,7 @@ std::string where_of(const AllocationTrace& trace, const LiveBlock& block, const
 
 SnapshotHolders holders_of(const AllocationTrace& trace, const std::vector<LiveBlock>& blocks) {
   const Roles roles(trace, blocks);
-  std::map<std::pair<std::string, BlockRole>, CodeLineHolders> lines;
+  std::map<std::pair<std::string, BlockRole>, Line> lines;
   std::map<int64_t, SizeClassHolders> sizes;
   SnapshotHolders holders;
   for (const LiveBlock& block : blocks) {
@@ -90,10 +106,10 @@ SnapshotHolders holders_of(const AllocationTrace& trace, const std::vector<LiveB
     const BlockRole role = roles.of(block);
     const std::string where = where_of(trace, block, meaning);
     holders.is_simulated |= meaning && meaning->is_simulated;
-    CodeLineHolders& line = lines[{where, role}];
-    line.where = where;
-    line.role = role;
-    add(line, block, meaning);
+    Line& line = lines[{where, role}];
+    line.holders.where = where;
+    line.holders.role = role;
+    line.add(block, meaning);
     const auto from = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(block.bytes.value)));
     SizeClassHolders& size = sizes[from];
     size.from = Bytes{from};
@@ -103,7 +119,7 @@ SnapshotHolders holders_of(const AllocationTrace& trace, const std::vector<LiveB
     holders.by_role[static_cast<size_t>(role)] += block.bytes;
     holders.total += block.bytes;
   }
-  for (auto& [key, line] : lines) holders.lines.push_back(std::move(line));
+  for (auto& [key, line] : lines) holders.lines.push_back(line.take());
   std::ranges::stable_sort(holders.lines, std::greater(), &CodeLineHolders::total);
   for (const auto& [from, size] : sizes) holders.sizes.push_back(size);
   std::ranges::stable_sort(holders.sizes, std::greater(), &SizeClassHolders::total);

@@ -12,9 +12,11 @@
 namespace plimsoll {
 
 struct CodeLineHolders {
-  std::string where;  // "cs336_basics/model.py:54 forward"; "(no stack)"
+  std::string where;         // "cs336_basics/model.py:54 forward"; "freed by ..."; "(no stack)"
+  bool is_freed_by = false;  // who asked for them isn't in the trace
   BlockRole role = BlockRole::kUnknown;
-  std::string op;  // of the largest block: "aten::mm"
+  std::string op;         // of the largest block: "aten::mm"
+  int64_t other_ops = 0;  // how many more made blocks of this line
   int64_t count = 0;
   Bytes total, largest;
 };

@@ -92,6 +92,70 @@ TEST(SnapshotHolders, LinesAreTheUsersOwn) {
   EXPECT_EQ(holders.lines[0].largest, Bytes{2048});
 }
 
+// A block older than the trace of which only the free is known: its stack, innermost first.
+LiveBlock freed_by(AllocationTrace& trace, const std::vector<StackFrame>& frames) {
+  std::vector<FrameId> ids;
+  for (const StackFrame& frame : frames) ids.push_back(trace.stacks.add_frame(frame));
+  const StackId stack = trace.stacks.add(ids);
+  trace.events.push_back(
+      {.action = AllocationAction::kAlloc, .stack = trace.stacks.add({{.name = "other"}})});
+  trace.events.push_back({.action = AllocationAction::kFreeRequested, .stack = stack});
+  return {.bytes = Bytes{1024},
+          .requested = Bytes{1024},
+          .stack = stack,
+          .is_stack_of_free = true,
+          .freed = trace.events.size() - 1};
+}
+
+CodeLineHolders line_freed_by(const std::vector<StackFrame>& frames) {
+  AllocationTrace trace;
+  const LiveBlock block = freed_by(trace, frames);
+  return holders_of(trace, {block}).lines.front();
+}
+
+TEST(SnapshotHolders, AFreeTellsWhatItLetsGoOfNotWhoAskedForIt) {
+  const StackFrame engine{.name = "torch::autograd::Engine::evaluate_function(std::shared_ptr<>&)"};
+  const StackFrame saved{.name = "torch::autograd::generated::ExpBackward0::release_variables()"};
+  const StackFrame node{.name = "torch::autograd::generated::MulBackward0::apply(std::vector<>&&)"};
+  const StackFrame vector{.name = "std::vector<at::Tensor>::~vector()"};
+  const StackFrame step{.name = "step", .filename = "/home/me/optimizer.py", .line = 73};
+  const StackFrame wrapper{.name = "wrapper", .filename = "/v/site-packages/torch/optim/optimizer.py"};
+  const StackFrame zero{.name = "zero_grad", .filename = "/v/site-packages/torch/optim/optimizer.py"};
+  const StackFrame forward{.name = "forward", .filename = "/home/me/model.py", .line = 5};
+  EXPECT_EQ(line_freed_by({saved, engine}).role, BlockRole::kActivation);
+  EXPECT_EQ(line_freed_by({vector, engine}).role, BlockRole::kBackward);
+  EXPECT_EQ(line_freed_by({node, engine}).role, BlockRole::kUnknown);
+  EXPECT_EQ(line_freed_by({step, wrapper}).role, BlockRole::kOptimizerState);
+  EXPECT_EQ(line_freed_by({zero, step}).role, BlockRole::kBackward);
+  EXPECT_EQ(line_freed_by({forward}).role, BlockRole::kUnknown);
+  EXPECT_EQ(line_freed_by({step, wrapper}).where, "freed by me/optimizer.py:73 step");
+  EXPECT_EQ(line_freed_by({saved, engine}).where,
+            "freed by torch::autograd::generated::ExpBackward0::release_variables");
+}
+
+TEST(SnapshotHolders, TheOpOfAFreeMadeNothing) {
+  const StackFrame op{.name = "at::_ops::mul::call(at::Tensor const&)"};
+  EXPECT_EQ(line_freed_by({op, {.name = "main", .filename = "/home/me/a.py", .line = 1}}).op, "");
+}
+
+TEST(SnapshotHolders, AllOpsOfALineAreCounted) {
+  AllocationTrace trace;
+  const StackFrame line{.name = "f", .filename = "/home/me/a.py", .line = 1};
+  const auto block = [&](const char* op, int64_t bytes) {
+    trace.events.push_back({.stack = trace.stacks.add({{.name = op}, line})});
+    return LiveBlock{.event = trace.events.size() - 1,
+                     .bytes = Bytes{bytes},
+                     .requested = Bytes{bytes},
+                     .stack = trace.events.back().stack};
+  };
+  const std::vector<LiveBlock> blocks = {
+      block("at::_ops::add::call(", 512), block("at::_ops::mm::call(", 2048),
+      block("at::_ops::mm::call(", 512), block("at::_ops::mul::call(", 512)};
+  const SnapshotHolders holders = holders_of(trace, blocks);
+  EXPECT_EQ(holders.lines[0].op, "aten::mm");
+  EXPECT_EQ(holders.lines[0].other_ops, 2);
+}
+
 // `explain --snapshot` says what each block is for, and so nothing is guessed of it.
 TEST(SnapshotHolders, OfASimulatedTraceAreOfItsCategories) {
   AllocationTrace trace;

@@ -66,6 +66,7 @@ struct TraceBlock {
   Bytes requested;  // 0 when free
   BlockState state = BlockState::kFree;
   std::optional<StackId> stack;
+  bool is_stack_of_free = false;  // nothing else shows the block; else of its alloc
 
   friend bool operator==(const TraceBlock&, const TraceBlock&) = default;
 };

@@ -13,19 +13,24 @@ namespace plimsoll {
 enum class MemoryFailureKind : uint8_t {
   kNccl,
   kLibrary,       // cuBLAS, cuDNN ...
+  kCublasHandle,  // "not initialized": memory most likely
+  kConvolution,   // cuDNN found no algorithm: memory most likely
   kDriver,        // "CUDA error: out of memory"
   kHost,          // an allocator of host memory refused
   kKernelKill,    // Linux ended the process
   kCgroupKill,    // for the limit of its cgroup: a container, a unit of systemd
   kSlurmKill,     // for the limit of its Slurm job
+  kTimeLimit,     // of Slurm: no lack of memory
   kKilled,        // SIGKILL, sender unknown
   kWorkerKilled,  // a DataLoader worker, by SIGKILL
   kSharedMemory,  // /dev/shm is full
   kKernelShared,  // one block of a kernel wants more on-chip memory than there is
   kMetalBuffer,   // one buffer larger than Metal allows
   kXla,
-  kWrongSize,  // "Tried to allocate more than 1EB memory"
-  kCut         // PyTorch's error without its figures
+  kTensorFlow,
+  kWrongSize,   // "Tried to allocate more than 1EB memory"
+  kOldPyTorch,  // of the time of THC: no figures
+  kCut          // PyTorch's error without its figures
 };
 
 struct MemoryFailure {

@@ -27,7 +27,8 @@ struct EarlierBlock {
 
 class Undo {
  public:
-  Undo(const AllocationTrace& trace, const BlockRules& rules) : trace_(trace), rules_(rules) {
+  Undo(const AllocationTrace& trace, const BlockRules& rules)
+      : trace_(trace), rules_(rules), frees_have_own_stacks_(frees_have_own_stacks(trace)) {
     for (const TraceSegment& segment : trace.segments) {
       segments_[segment.address] = {.segment = segment};
       segments_[segment.address].segment.blocks.clear();
@@ -109,7 +110,8 @@ class Undo {
       earlier.block = {.address = live.freed->address,
                        .bytes = round(live.freed->bytes),
                        .requested = live.freed->bytes,
-                       .stack = live.freed->stack};
+                       .stack = live.freed->stack,
+                       .is_stack_of_free = frees_have_own_stacks_ && live.freed->stack};
     earlier.block.state = live.is_held ? BlockState::kAllocated : BlockState::kPendingFree;
     return earlier;
   }
@@ -272,6 +274,7 @@ class Undo {
 
   const AllocationTrace& trace_;
   const BlockRules& rules_;
+  bool frees_have_own_stacks_;
   Segments segments_;
   AddressMap<Live> live_;
   std::vector<EarlierBlock> blocks_;  // what live_ holds in the end, by address
@@ -280,6 +283,20 @@ class Undo {
 };
 
 }  // namespace
+
+bool frees_have_own_stacks(const AllocationTrace& trace) {
+  AddressMap<std::optional<StackId>> of_allocs;
+  bool has_pair = false;
+  for (const AllocationEvent& event : trace.events) {
+    if (event.action == AllocationAction::kAlloc) of_allocs[event.address] = event.stack;
+    if (event.action != AllocationAction::kFreeCompleted) continue;
+    const auto* const of_alloc = of_allocs.find(event.address);
+    if (of_alloc == nullptr) continue;
+    if (*of_alloc != event.stack) return true;
+    has_pair = true;
+  }
+  return !has_pair;
+}
 
 StateAtStart state_at_start(const AllocationTrace& trace, const BlockRules& rules) {
   return Undo(trace, rules).state();

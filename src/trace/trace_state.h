@@ -41,6 +41,11 @@ struct StateAtStart {
   std::vector<UnknownTail> unknown_tails;  // sorted by address
 };
 
+// False where each free repeats the stack of its alloc, as of a recording that has stacks of allocs only
+// (context="alloc": free_block's `context ? context : block->context_when_allocated`). A block that is older
+// than the trace and freed in it then has the stack that asked for it.
+bool frees_have_own_stacks(const AllocationTrace& trace);
+
 StateAtStart state_at_start(const AllocationTrace& trace, const BlockRules& rules = {});
 std::vector<TraceSegment> segments_at_start(const AllocationTrace& trace);
 

@@ -119,17 +119,56 @@ class Flattener {
   size_t unknown_ = 0;
 };
 
+constexpr std::string_view kOrderedDict = "OrderedDict(";
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+// As Python prints a dict: "{'a': 1}", "OrderedDict({'a': 1})" or, before 3.12, "OrderedDict([('a', 1)])".
+bool is_python_dict(std::string_view text) {
+  return text.starts_with(kOrderedDict) || text.starts_with("{'");
+}
+
+std::string json_of_python(std::string_view dict) {
+  std::string text(dict);
+  if (dict.starts_with(kOrderedDict))
+    text = text.substr(kOrderedDict.size(), text.rfind(')') - kOrderedDict.size());
+  replace_all(text, "\n", " ");
+  const bool is_of_pairs = text.starts_with("[(");
+  replace_all(text, "'", "\"");
+  if (!is_of_pairs) return text;
+  replace_all(text, "\", ", "\": ");
+  replace_all(text, "), (", ", ");
+  replace_all(text, "[(", "{");
+  replace_all(text, ")]", "}");
+  return text;
+}
+
 }  // namespace
 
 bool sniff_memory_stats(std::string_view first_bytes) {
-  const size_t first = first_bytes.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && first_bytes[first] == '{' &&
-         (first_bytes.find("\"allocated_bytes") != std::string_view::npos ||
-          first_bytes.find("\"reserved_bytes") != std::string_view::npos);
+  const std::string_view text = trimmed(first_bytes);
+  const bool is_python = is_python_dict(text);
+  if (!is_python && !text.starts_with('{')) return false;
+  const std::string quote = is_python ? "'" : "\"";
+  return text.find(quote + "allocated_bytes") != std::string_view::npos ||
+         text.find(quote + "reserved_bytes") != std::string_view::npos;
 }
 
 Result<RecordedMemoryStats> read_memory_stats(std::string_view text, const std::string& file) {
-  PLIMSOLL_TRY(object, parse_json_object(text, file, "the JSON of torch.cuda.memory_stats()"));
+  const bool is_python = is_python_dict(trimmed(text));
+  const std::string json = is_python ? json_of_python(trimmed(text)) : std::string();
+  PLIMSOLL_TRY(object, parse_json_object(is_python ? std::string_view(json) : text, file,
+                                         "the JSON of torch.cuda.memory_stats()"));
   Flattener flattener(file);
   PLIMSOLL_CHECK(flattener.add("", object));
   RecordedMemoryStats stats = flattener.finish();

@@ -66,6 +66,21 @@ TEST(RecordedMemoryStats, OfPinnedHostMemory) {
   EXPECT_FALSE(read_memory_stats(kFlat, "device.json")->is_host);
 }
 
+TEST(RecordedMemoryStats, ADictAsPythonPrintsIt) {
+  for (const char* text : {"{'allocated_bytes.all.peak': 7, 'num_ooms': 2}\n",
+                           "OrderedDict({'allocated_bytes.all.peak': 7, 'num_ooms': 2})",
+                           "OrderedDict([('allocated_bytes.all.peak', 7), ('num_ooms', 2)])\n",
+                           "{'allocated_bytes': {'all': {'peak': 7}},\n 'num_ooms': 2}"}) {
+    EXPECT_TRUE(sniff_memory_stats(text)) << text;
+    const Result<RecordedMemoryStats> stats = read_memory_stats(text, "f");
+    ASSERT_TRUE(stats) << stats.error().to_text();
+    EXPECT_EQ(stats->counters.at("allocated_bytes.all.peak"), 7);
+    EXPECT_EQ(stats->counters.at("num_ooms"), 2);
+    EXPECT_TRUE(stats->notes.empty());
+  }
+  EXPECT_FALSE(read_memory_stats("OrderedDict([('allocated_bytes.all.peak', 7", "f"));
+}
+
 TEST(RecordedMemoryStats, UnknownKeysAreNoted) {
   const Result<RecordedMemoryStats> stats = read_memory_stats(
       R"({"allocated_bytes.all.peak": 1, "allocated_bytes.huge_pool.peak": 2, "x": "y"})", "s");

@@ -34,7 +34,10 @@ constexpr Sign kSigns[] = {
     {"out of resource: shared memory", Kind::kKernelShared},
     {"_STATUS_ALLOC_FAILED", Kind::kLibrary},
     {"CUFFT_ALLOC_FAILED", Kind::kLibrary},
-    {"CUBLAS_STATUS_NOT_INITIALIZED", Kind::kLibrary, {}, "cublasCreate"},
+    {"CUBLAS_STATUS_NOT_INITIALIZED", Kind::kCublasHandle, {}, "cublasCreate"},
+    {"Unable to find a valid cuDNN algorithm", Kind::kConvolution},
+    {"unable to find an engine to execute this computation", Kind::kConvolution},
+    {"cuda runtime error (2) : out of memory", Kind::kOldPyTorch},
     {"rocblas_status_memory_error", Kind::kLibrary},
     {"miopenStatusAllocFailed", Kind::kLibrary},
     {"CUDA error: out of memory", Kind::kDriver},
@@ -57,6 +60,7 @@ constexpr Sign kSigns[] = {
     {"exceeded memory limit", Kind::kSlurmKill, {}, "slurmstepd"},
     {": Out Of Memory", Kind::kSlurmKill, {}, "srun: error"},
     {"OUT_OF_MEMORY", Kind::kSlurmKill, {}, "State"},
+    {"DUE TO TIME LIMIT", Kind::kTimeLimit, {}, "CANCELLED"},
     {"Memory cgroup out of memory", Kind::kCgroupKill},
     {"CONSTRAINT_MEMCG", Kind::kCgroupKill},
     {"OOMKilled", Kind::kCgroupKill},
@@ -68,7 +72,7 @@ constexpr Sign kSigns[] = {
     {"Invalid buffer size: ", Kind::kMetalBuffer, "Invalid buffer size: "},
     {"Out of memory allocating ", Kind::kXla, "Out of memory allocating "},
     {"RESOURCE_EXHAUSTED: Out of memory", Kind::kXla, "allocate "},
-    {"OOM when allocating tensor", Kind::kXla},
+    {"OOM when allocating tensor", Kind::kTensorFlow},
     {"Tried to allocate more than 1EB memory", Kind::kWrongSize},
     {"OutOfMemoryError", Kind::kCut},
     {"CUDA out of memory", Kind::kCut},
@@ -184,6 +188,9 @@ std::vector<MemoryFailure> find_memory_failures(std::string_view text) {
     std::optional<MemoryFailure> failure = failure_in(text.substr(begin, end - begin));
     begin = end + 1;
     if (!failure) continue;
+    // SIGKILL follows where SIGTERM wasn't heeded.
+    const bool is_late = std::ranges::find(all, Kind::kTimeLimit, &MemoryFailure::kind) != all.end();
+    if (is_late && failure->kind == Kind::kKilled) continue;
     failure->line = number;
     add(all, *std::move(failure));
   }

@@ -61,7 +61,7 @@ TEST(MemoryFailures, EachIsToldByItsLine) {
       {Kind::kNccl, "RuntimeError: NCCL Error 1: unhandled cuda error: out of memory"},
       {Kind::kLibrary,
        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"},
-      {Kind::kLibrary,
+      {Kind::kCublasHandle,
        "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"},
       {Kind::kLibrary, "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED"},
       {Kind::kLibrary, "RuntimeError: cuFFT error: CUFFT_ALLOC_FAILED"},
@@ -107,6 +107,16 @@ TEST(MemoryFailures, EachIsToldByItsLine) {
        "Hardware limit: 101376"},
       {Kind::kMetalBuffer, "RuntimeError: Invalid buffer size: 12.00 GB"},
       {Kind::kXla, "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1073741824 bytes."},
+      {Kind::kTensorFlow,
+       "ResourceExhaustedError: OOM when allocating tensor with shape[32,512] and type float on GPU:0 by "
+       "allocator GPU_0_bfc"},
+      {Kind::kConvolution, "RuntimeError: Unable to find a valid cuDNN algorithm to run convolution"},
+      {Kind::kConvolution, "RuntimeError: GET was unable to find an engine to execute this computation"},
+      {Kind::kOldPyTorch,
+       "RuntimeError: cuda runtime error (2) : out of memory at "
+       "/opt/conda/aten/src/THC/generic/THCStorage.cu:58"},
+      {Kind::kTimeLimit,
+       "slurmstepd: error: *** JOB 17 ON node7 CANCELLED AT 2026-03-01T10:00:00 DUE TO TIME LIMIT ***"},
       {Kind::kWrongSize, "CUDA out of memory. Tried to allocate more than 1EB memory."},
       {Kind::kCut, "torch.OutOfMemoryError: CUDA out of memory."},
       {Kind::kCut, "RuntimeError: XPU out of memory."},
@@ -114,6 +124,14 @@ TEST(MemoryFailures, EachIsToldByItsLine) {
   };
   for (const Told& told : all)
     EXPECT_EQ(only_failure(std::string("before\n") + told.line + "\r\nafter").kind, told.kind) << told.line;
+}
+
+TEST(MemoryFailures, WhatATimeLimitKilledIsNoLackOfMemory) {
+  const std::string limit = "slurmstepd: error: *** STEP 17.0 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n";
+  EXPECT_EQ(only_failure(limit + "srun: error: n: task 0: Killed\nKilled\n").kind, Kind::kTimeLimit);
+  EXPECT_THAT(find_memory_failures("Killed\n" + limit), SizeIs(2));
+  EXPECT_THAT(find_memory_failures(limit + "slurmstepd: error: Detected 1 oom_kill event in StepId=17.0."),
+              SizeIs(2));
 }
 
 TEST(MemoryFailures, SizesWithTheirUnits) {
