@@ -194,7 +194,7 @@ Result<void> Executor::wait_for(StorageId id) {
   if (!pending_[id.value].work) return {};
   const Pending pending = std::exchange(pending_[id.value], {});
   const Clock::time_point start = Clock::now();
-  const Result<void> done = pending.work->wait();
+  Result<void> done = pending.work->wait();
   (pending.is_transfer ? io_seconds : communication_seconds) += seconds_since(start);
   return done;
 }
