@@ -9,10 +9,11 @@ Flops product(const Program& program, const Op& op, size_t left) {
   return Flops{2 * program.tensor(program.outputs(op)[0]).layout.elements() * layout.size(-1)};
 }
 
-// q [b, heads, s, d], k [b, kv heads, keys, d]; v has k's width.
+// Two products, of queries and keys and of their weights and values. q [b, heads, s, d], k [b, kv heads,
+// keys, d]; v has k's width.
 Flops attention(const Program& program, const Op& op) {
   const Layout& queries = program.tensor(program.inputs(op)[0]).layout;
-  return Flops{2 * 2 * queries.elements()} * program.tensor(program.inputs(op)[1]).layout.size(2);
+  return Flops{4 * queries.elements()} * program.tensor(program.inputs(op)[1]).layout.size(2);
 }
 
 }  // namespace
