@@ -34,8 +34,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::make(const TrainingRunOptions&
                                                        .communicator = options.communicator,
                                                        .disk_folder = options.job.offload.directory}));
   run->executor_ = std::make_unique<Executor>(std::move(executor));
-  for (ExactPeak& peak : exact_peaks(run->training_.program))
-    run->memory_.push_back({.phase = peak.phase, .predicted = std::move(peak)});
+  for (const ExactPeak& peak : exact_peaks(run->training_.program))
+    run->memory_.push_back({.phase = peak.phase, .predicted = peak});
   return run;
 }
 

@@ -52,12 +52,7 @@ class Folder {
 // The signals that a launcher handles, kept from ending it, as a file to poll.
 class Signals {
  public:
-  Signals() {
-    sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set_, signal);
-    sigprocmask(SIG_BLOCK, &set_, &before_);
-    file_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
+  Signals() : set_(handled()), before_(block(set_)), file_(signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK)) {}
   ~Signals() {
     close(file_);
     sigprocmask(SIG_SETMASK, &before_, nullptr);
@@ -76,8 +71,20 @@ class Signals {
   }
 
  private:
-  sigset_t set_{}, before_{};
-  int file_ = -1;
+  static sigset_t handled() {
+    sigset_t set{};
+    sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+    return set;
+  }
+  static sigset_t block(const sigset_t& set) {
+    sigset_t before{};
+    sigprocmask(SIG_BLOCK, &set, &before);
+    return before;
+  }
+
+  sigset_t set_, before_;
+  int file_;
 };
 
 // What a process needs between fork and exec, where nothing may be allocated.
