@@ -153,7 +153,7 @@ Result<void> Checkpoints::after_step(runtime::TrainingRun& run, const Batches& b
   const int64_t done = run.steps_done();
   const bool is_due = settings.checkpoint_every > 0 && done % settings.checkpoint_every == 0;
   if (!is_due && done < settings.steps) return {};
-  const Result<void> saved = save(run, batches, loss);
+  Result<void> saved = save(run, batches, loss);
   is_save_wrong_ = !saved;
   return saved;
 }

@@ -55,7 +55,7 @@ Result<void> write_recording(runtime::TrainingRun& run, const RecordingFiles& fi
     return write_output_file(file, [&](std::ostream& out) { write_torch_snapshot(trace, out); });
   };
   PLIMSOLL_CHECK(write(files.measured, recording.measured));
-  const Result<void> written = write(files.predicted, recording.predicted);
+  Result<void> written = write(files.predicted, recording.predicted);
   std::error_code ignored;
   if (!written) fs::remove(files.measured, ignored);  // no half of a pair
   return written;
