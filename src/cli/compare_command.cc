@@ -59,7 +59,7 @@ class CompareCommand final : public Command {
  private:
   Result<MemoryProfile> profile(const std::string& path) {
     const std::string name = input_name(path);
-    PLIMSOLL_TRY(source, ByteSource::open(path));
+    PLIMSOLL_TRY(source, open_decoded(path));
     if (sniff_estimate_json(source->look(kSniffed))) {
       PLIMSOLL_TRY(text, source->take_rest(kLargestEstimate, too_long(name)));
       PLIMSOLL_TRY(estimate, read_estimate_json(text, name));

@@ -142,6 +142,9 @@ class GzipSource final : public FileSource {
 class MemorySource final : public ByteSource {
  public:
   explicit MemorySource(std::string_view bytes) : bytes_(bytes) { file_size_ = bytes.size(); }
+  explicit MemorySource(std::string&& bytes) : owned_(std::move(bytes)), bytes_(owned_) {
+    file_size_ = bytes_.size();
+  }
 
  protected:
   size_t read(uint8_t* to, size_t count) override {
@@ -152,6 +155,7 @@ class MemorySource final : public ByteSource {
   }
 
  private:
+  std::string owned_;  // where the source owns them
   std::string_view bytes_;
 };
 
@@ -196,6 +200,10 @@ std::optional<double> ByteSource::share_read() const {
 
 std::unique_ptr<ByteSource> ByteSource::of(std::string_view bytes) {
   return std::make_unique<MemorySource>(bytes);
+}
+
+std::unique_ptr<ByteSource> ByteSource::owning(std::string bytes) {
+  return std::make_unique<MemorySource>(std::move(bytes));
 }
 
 std::string input_name(const std::filesystem::path& path) {
