@@ -15,14 +15,12 @@ std::string devices_text(const TorchSnapshot& snapshot) {
 
 Result<size_t> find_device(const TorchSnapshot& snapshot, const std::string& number,
                            const std::string& file) {
-  const auto found = std::ranges::find(snapshot.devices, number, [](const AllocationTrace& trace) {
-    return std::to_string(trace.device);
-  });
+  const auto found = std::ranges::find(
+      snapshot.devices, number, [](const AllocationTrace& trace) { return std::to_string(trace.device); });
   if (found != snapshot.devices.end()) return static_cast<size_t>(found - snapshot.devices.begin());
-  return fail(
-      {.position = {.file = "--device"},
-       .message = fmt::format("{} holds no memory of device \"{}\"", file, number),
-       .expected = (snapshot.devices.size() > 1 ? "one of " : "") + devices_text(snapshot)});
+  return fail({.position = {.file = "--device"},
+               .message = fmt::format("{} holds no memory of device \"{}\"", file, number),
+               .expected = (snapshot.devices.size() > 1 ? "one of " : "") + devices_text(snapshot)});
 }
 
 }  // namespace plimsoll

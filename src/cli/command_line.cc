@@ -150,8 +150,8 @@ bool is_lost(std::FILE* stream) { return std::fflush(stream) != 0 || std::ferror
 // The code, unless the answer did not get out: to standard error it goes where standard output takes a file.
 int after_output(int code) {
   const auto lost = [](const char* where) {
-    return report({.position = {.file = where},
-                   .message = std::string("can't be written: ") + std::strerror(errno)});
+    return report(
+        {.position = {.file = where}, .message = std::string("can't be written: ") + std::strerror(errno)});
   };
   if (is_lost(stdout)) return lost("standard output");
   const bool is_answered = code == kAnswered || code == kVerdictFailed;

@@ -30,8 +30,7 @@ class SayCommand final : public Command {
   }
   Result<int> run() override {
     const std::vector<OutputOption> outputs = {{.name = "--out", .path = out_}};
-    if (out_)
-      PLIMSOLL_CHECK(write_output_file(*out_, [](std::ostream& out) { out << kFile; }));
+    if (out_) PLIMSOLL_CHECK(write_output_file(*out_, [](std::ostream& out) { out << kFile; }));
     print_answer(kPage, false, stream_beside(outputs));
     return kAnswered;
   }
