@@ -20,4 +20,13 @@ inline void prefer_large_pages([[maybe_unused]] void* begin, [[maybe_unused]] si
 #endif
 }
 
+// Gives the memory of the pages that are wholly within these bytes back to the system; what stood there reads
+// as zero, or as before.
+inline void give_back_pages([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_DONTNEED
+  constexpr size_t kPage = size_t{1} << 16U;  // as large as any system's
+  if (std::align(kPage, kPage, begin, bytes)) madvise(begin, bytes / kPage * kPage, MADV_DONTNEED);
+#endif
+}
+
 }  // namespace plimsoll

@@ -145,11 +145,18 @@ void keep_standard_streams() {
     if (fcntl(stream, F_GETFD) == -1) (void)open("/dev/null", O_RDONLY);
 }
 
-// The code, unless the answer did not get out.
+bool is_lost(std::FILE* stream) { return std::fflush(stream) != 0 || std::ferror(stream) != 0; }
+
+// The code, unless the answer did not get out: to standard error it goes where standard output takes a file.
 int after_output(int code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  return report({.position = {.file = "standard output"},
-                 .message = std::string("can't be written: ") + std::strerror(errno)});
+  const auto lost = [](const char* where) {
+    return report(
+        {.position = {.file = where}, .message = std::string("can't be written: ") + std::strerror(errno)});
+  };
+  if (is_lost(stdout)) return lost("standard output");
+  const bool is_answered = code == kAnswered || code == kVerdictFailed;
+  if (is_answered && is_lost(stderr)) return lost("standard error");
+  return code;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "cli/chosen_device.h"
 #include "importers/byte_source.h"
 #include "importers/estimate_json/estimate_json.h"
 #include "importers/recording.h"
@@ -59,7 +60,7 @@ class CompareCommand final : public Command {
  private:
   Result<MemoryProfile> profile(const std::string& path) {
     const std::string name = input_name(path);
-    PLIMSOLL_TRY(source, ByteSource::open(path));
+    PLIMSOLL_TRY(source, open_decoded(path));
     if (sniff_estimate_json(source->look(kSniffed))) {
       PLIMSOLL_TRY(text, source->take_rest(kLargestEstimate, too_long(name)));
       PLIMSOLL_TRY(estimate, read_estimate_json(text, name));
@@ -71,32 +72,18 @@ class CompareCommand final : public Command {
     PLIMSOLL_TRY(snapshot, read_torch_snapshot(*source, name));
     if (snapshot.devices.empty())
       return fail({.position = {.file = name}, .message = "holds no memory of any device"});
-    PLIMSOLL_TRY(trace, chosen_device(snapshot, name));
-    PLIMSOLL_TRY(analysis, analyze(*trace, {.file = name}));
-    MemoryProfile profile = profile_of(name, *trace, analysis);
+    const bool is_chosen = device_ && snapshot.devices.size() > 1;  // one device has no other
+    PLIMSOLL_TRY(at, is_chosen ? find_device(snapshot, *device_, name) : Result<size_t>(0));
+    const AllocationTrace& trace = snapshot.devices[at];
+    PLIMSOLL_TRY(analysis, analyze(trace, {.file = name}));
+    MemoryProfile profile = profile_of(name, trace, analysis);
     if (snapshot.devices.size() > 1 && !device_)
       profile.notes.push_back(fmt::format("{}: device {} of {} is compared (--device N takes another)", name,
-                                          trace->device, devices_text(snapshot)));
-    if (device_ && std::to_string(trace->device) != *device_)
+                                          trace.device, devices_text(snapshot)));
+    if (device_ && std::to_string(trace.device) != *device_)
       profile.notes.push_back(
-          fmt::format("{}: --device has no effect, device {} is the only one", name, trace->device));
+          fmt::format("{}: --device has no effect, device {} is the only one", name, trace.device));
     return profile;
-  }
-
-  static std::string devices_text(const TorchSnapshot& snapshot) {
-    std::string text;
-    for (const AllocationTrace& trace : snapshot.devices)
-      text += fmt::format("{}{}", text.empty() ? "" : ", ", trace.device);
-    return text;
-  }
-  // A snapshot of one device has no other.
-  Result<const AllocationTrace*> chosen_device(const TorchSnapshot& snapshot, const std::string& name) const {
-    if (!device_ || snapshot.devices.size() == 1) return &snapshot.devices[0];
-    for (const AllocationTrace& trace : snapshot.devices)
-      if (std::to_string(trace.device) == *device_) return &trace;
-    return fail({.position = {.file = "--device"},
-                 .message = fmt::format("{} holds no memory of device \"{}\"", name, *device_),
-                 .expected = "one of " + devices_text(snapshot)});
   }
 
   static Error too_long(const std::string& path) {

@@ -52,7 +52,7 @@ class EstimateCommand final : public Command {
     const Improvements improvements =
         find_improvements(request, run, {.tries_all = tries_all_, .threads = thread_count()});
     const std::string text =
-        as_json_ ? estimate_json(run.estimate, improvements) : estimate_page(run.estimate, improvements);
+        as_json_ ? estimate_json(run, improvements) : estimate_page(run.estimate, improvements);
     print_answer(text, as_json_, stream_beside(outputs()));
     return threshold && run.estimate.verdict.worst() >= *threshold ? kVerdictFailed : kAnswered;
   }

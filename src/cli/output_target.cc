@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kStandardOutput = "-";
+
 std::optional<int> number_of(const std::string& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -48,12 +50,12 @@ std::optional<OutputTarget> open_elsewhere(const fs::path& path) {
 
 Error unwritable(const std::string& path, int why) {
   const std::string reason = why != 0 ? std::string(": ") + std::strerror(why) : std::string();
-  return {.position = {.file = shown_path(path)},
+  return {.position = {.file = path == kStandardOutput ? "standard output" : shown_path(path)},
           .message = "can't be written" + reason,
           .expected = "a file to write to"};
 }
 
-std::string path_of_output(const std::string& name) { return name == "-" ? "/dev/stdout" : name; }
+std::string path_of_output(const std::string& name) { return name == kStandardOutput ? "/dev/stdout" : name; }
 
 Result<OutputTarget> find_output_target(const std::string& path) {
   constexpr int kMostLinks = 40;  // Linux's own bound

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "allocator/allocator_settings.h"
+#include "cli/chosen_device.h"
 #include "cli/device_options.h"
 #include "cli/output_file.h"
 #include "importers/kineto_trace/kineto_trace.h"
@@ -58,6 +59,10 @@ class ReplayCommand final : public Command {
          .value = "CONF",
          .help = "plays the same requests under this PYTORCH_ALLOC_CONF too; may be given more than once",
          .target = &configurations_},
+        {.name = "--device",
+         .value = "N",
+         .help = "of a snapshot of several devices only this one",
+         .target = &chosen_device_},
         {.name = "--all", .help = "every line of code that held memory", .target = &shows_all_},
         {.name = "--json", .help = "as JSON (docs/json.md)", .target = &as_json_},
         {.name = "--trace",
@@ -106,6 +111,7 @@ class ReplayCommand final : public Command {
                    .message = "holds no memory of any device",
                    .expected = "segments or events",
                    .hint = "was torch.cuda.memory._record_memory_history() called before the run?"});
+    PLIMSOLL_CHECK(keep_chosen_device(snapshot, recording.name));
     std::vector<DeviceReplay> devices;
     for (const AllocationTrace& trace : snapshot.devices) {
       PLIMSOLL_TRY(analysis, analyze(trace, options));
@@ -117,6 +123,14 @@ class ReplayCommand final : public Command {
           write_output_file(*out_, [&](std::ostream& out) { write_torch_snapshot(snapshot.devices, out); }));
     print(recording.name, devices, snapshot.imperfections, device_text);
     return kAnswered;
+  }
+
+  Result<void> keep_chosen_device(TorchSnapshot& snapshot, const std::string& file) const {
+    if (!chosen_device_) return {};
+    PLIMSOLL_TRY(at, find_device(snapshot, *chosen_device_, file));
+    std::swap(snapshot.devices[0], snapshot.devices[at]);
+    snapshot.devices.resize(1);
+    return {};
   }
 
   // What only a snapshot's requests can answer.
@@ -131,6 +145,7 @@ class ReplayCommand final : public Command {
     constexpr std::string_view kNeeds =
         "has no effect: it plays the requests of a snapshot, which this file isn't";
     if (!configurations_.empty()) notes.push_back(fmt::format("--alloc-conf {}", kNeeds));
+    if (chosen_device_) notes.push_back("--device has no effect: it is of snapshots, which this file isn't");
     for (const std::string& option : device_.given()) notes.push_back(fmt::format("{} {}", option, kNeeds));
     return notes;
   }
@@ -242,7 +257,7 @@ class ReplayCommand final : public Command {
     if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
   }
 
-  std::optional<std::string> file_, trace_, out_;
+  std::optional<std::string> file_, trace_, out_, chosen_device_;
   DeviceOptions device_;
   std::vector<std::string> configurations_;
   bool shows_all_ = false, as_json_ = false;

@@ -31,6 +31,7 @@ class ByteSource {
   static Result<std::unique_ptr<ByteSource>> open(const std::filesystem::path& path);
   // Bytes in memory; they must outlive the source.
   static std::unique_ptr<ByteSource> of(std::string_view bytes);
+  static std::unique_ptr<ByteSource> owning(std::string bytes);
 
   virtual ~ByteSource() = default;
   ByteSource(const ByteSource&) = delete;

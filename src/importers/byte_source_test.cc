@@ -69,6 +69,36 @@ TEST(ByteSource, AGzipIsWholeAndItsChecksumHolds) {
   std::filesystem::remove(path);
 }
 
+// So long that a thread decompresses ahead.
+TEST(ByteSource, AGzipOfAnyLengthGivesEveryByteOrItsError) {
+  std::string text;
+  while (text.size() < (size_t{12} << 20)) text += fmt::format("{} ", text.size() * 2654435761 % 1000003);
+  const std::string path = fmt::format("{}byte_source_test_{}.gz", testing::TempDir(), getpid());
+  const std::string whole = gzipped(text);
+  const auto read = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto source = ByteSource::open(path);
+    return (*source)->take_rest(2 * text.size(), {.message = "too long"});
+  };
+  EXPECT_EQ(read(whole), text);
+  EXPECT_EQ(read(gzipped("one, ") + whole), "one, " + text);
+  const auto cut = read(whole.substr(0, whole.size() - 3));
+  ASSERT_FALSE(cut);
+  EXPECT_THAT(cut.error().to_text(), HasSubstr("the gzip stream ends early"));
+  std::string wrong = whole;
+  wrong[wrong.size() - 5] ^= 1;  // of the CRC
+  EXPECT_FALSE(read(wrong));
+  std::ofstream(path, std::ios::binary) << whole;
+  for (const size_t taken : {size_t{1}, size_t{5} << 20, size_t{9} << 20}) {  // and then dropped
+    const auto source = ByteSource::open(path);
+    for (size_t left = taken; left > 0 && (*source)->ensure(1);)
+      left -= std::min(left, (*source)->available()), (*source)->take((*source)->available());
+    EXPECT_GE((*source)->offset(), taken);
+    EXPECT_GT((*source)->consumed_of_file(), 0U);
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(ByteSource, WhatCantBeOpenedIsNamed) {
   const auto error_of = [](const std::string& path) {
     const Result<std::string> text = text_of(path);

@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "importers/byte_source.h"
+#include "importers/decoded_source.h"
 #include "importers/kineto_trace/kineto_trace.h"
 #include "importers/memory_stats/memory_stats.h"
 #include "importers/memory_stats/memory_summary.h"
 #include "importers/oom_text/memory_failures.h"
 #include "importers/oom_text/oom_text.h"
 #include "importers/torch_snapshot/torch_snapshot.h"
-#include "importers/utf16.h"
 
 namespace plimsoll {
 namespace {
@@ -84,29 +84,32 @@ tl::unexpected<Error> unknown_format(const std::string& name, std::string_view b
            "the driver, XLA"});
 }
 
-Result<Recording> recording_of_text(std::string name, std::string text) {
-  if (is_utf16(text)) text = utf8_of_utf16(text);
-  const Format* const format = format_of(text);
-  if (!format) return unknown_format(name, text);
-  return Recording{.format = format->format, .name = std::move(name), .text = std::move(text)};
-}
-
 }  // namespace
+
+Result<std::unique_ptr<ByteSource>> open_decoded(const std::string& path) {
+  PLIMSOLL_TRY(source, ByteSource::open(path));
+  if (sniff_torch_snapshot(source->look(kIdentified))) return source;
+  return decoded(std::move(source));
+}
 
 Result<Recording> open_recording(const std::string& path) {
   const std::string name = input_name(path);
-  PLIMSOLL_TRY(source, ByteSource::open(path));
+  PLIMSOLL_TRY(source, open_decoded(path));
   const std::string_view start = source->look(kIdentified);
-  if (start.empty() && !source->error())
+  if (source->error()) return tl::unexpected(*source->error());
+  if (start.empty())
     return fail(
         {.position = {.file = name}, .message = "is empty", .expected = "a recording of a run's memory"});
-  const Format* const format = format_of(start);
+  const Format* format = format_of(start);
   if (format && !format->is_short)
     return Recording{.format = format->format, .name = name, .source = std::move(source)};
-  const bool is_binary = !format && !is_utf16(start) && start.find('\0') != std::string_view::npos;
-  if (is_binary && !source->error()) return unknown_format(name, {});
+  if (!format && start.find('\0') != std::string_view::npos) return unknown_format(name, {});
   PLIMSOLL_TRY(text, source->take_rest(kLargestRecordedText, too_long(name)));
-  return recording_of_text(name, std::move(text));
+  format = format_of(text);
+  if (!format) return unknown_format(name, text);
+  if (!format->is_short)  // told by what stands late in it
+    return Recording{.format = format->format, .name = name, .source = ByteSource::owning(std::move(text))};
+  return Recording{.format = format->format, .name = name, .text = std::move(text)};
 }
 
 FileIdentity identify(std::string_view first_bytes) {

@@ -34,6 +34,9 @@ struct Recording {
   std::unique_ptr<ByteSource> source;  // of the others, at the first byte: a pipe gives its bytes only once
 };
 
+// Text in UTF-8, whatever it is in (importers/decoded_source.h); a snapshot as it is.
+Result<std::unique_ptr<ByteSource>> open_decoded(const std::string& path);
+
 // Errors of a file that is none of them say what it is, as far as that can be told.
 Result<Recording> open_recording(const std::string& path);
 

@@ -1,5 +1,8 @@
 #include "replay/annotated_blocks.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -33,12 +36,15 @@ std::vector<TraceAnnotation> whole_ranges(const AllocationTrace& trace) {
 // The names of the open ranges as time goes on.
 class OpenRanges {
  public:
-  explicit OpenRanges(const AllocationTrace& trace) : moments_(whole_ranges(trace)) {}
+  OpenRanges(const AllocationTrace& trace, std::vector<std::vector<std::string>>& paths)
+      : moments_(whole_ranges(trace)), paths_(paths) {
+    for (uint32_t i = 0; i < paths.size(); ++i) known_[paths[i]] = i;
+  }
 
-  // REQUIRES times in order.
-  const std::string& at(Nanoseconds time) {
+  // A place among the paths. REQUIRES times in order.
+  uint32_t at(Nanoseconds time) {
     for (; next_ < moments_.size() && moments_[next_].time <= time; ++next_) take(moments_[next_]);
-    if (is_path_old_) write_path();
+    if (is_path_old_) find_path();
     return path_;
   }
 
@@ -49,18 +55,21 @@ class OpenRanges {
     const auto last = std::ranges::find(open_.rbegin(), open_.rend(), moment.name);
     if (last != open_.rend()) open_.erase(std::next(last).base());
   }
-  void write_path() {
-    constexpr size_t kMostNames = 4;  // the innermost
-    path_.clear();
-    for (size_t i = open_.size() > kMostNames ? open_.size() - kMostNames : 0; i < open_.size(); ++i)
-      path_ += (path_.empty() ? "" : " > ") + open_[i];
+  void find_path() {
+    const size_t shown = std::min(open_.size(), BlockNames::kMostNames);
+    const std::vector<std::string> path(open_.end() - static_cast<std::ptrdiff_t>(shown), open_.end());
+    const auto [found, is_new] = known_.try_emplace(path, static_cast<uint32_t>(paths_.size()));
+    if (is_new) paths_.push_back(path);
+    path_ = found->second;
     is_path_old_ = false;
   }
 
   std::vector<TraceAnnotation> moments_;
   size_t next_ = 0;
   std::vector<std::string> open_;
-  std::string path_;
+  std::vector<std::vector<std::string>>& paths_;
+  std::map<std::vector<std::string>, uint32_t> known_;
+  uint32_t path_ = 0;
   bool is_path_old_ = false;
 };
 
@@ -87,49 +96,53 @@ class Groups {
   std::map<std::string, NamedBlocks> groups_;
 };
 
-std::vector<NamedBlocks> by_annotation(const AllocationTrace& trace, std::span<const LiveBlock> blocks) {
-  if (trace.annotations.empty()) return {};
-  std::vector<std::pair<Nanoseconds, const LiveBlock*>> timed;
-  Groups groups;
-  for (const LiveBlock& block : blocks) {
-    const auto time = block.event ? std::optional(trace.events[*block.event].time) : std::nullopt;
-    if (time && *time)
-      timed.emplace_back(**time, &block);
-    else
-      groups.add("", block);
-  }
+void find_paths(const AllocationTrace& trace, std::span<const LiveBlock> blocks, BlockNames& names) {
+  std::vector<std::pair<Nanoseconds, size_t>> timed;
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (blocks[i].event && trace.events[*blocks[i].event].time)
+      timed.emplace_back(*trace.events[*blocks[i].event].time, i);
   std::ranges::stable_sort(timed, {}, [](const auto& t) { return t.first; });
-  OpenRanges ranges(trace);
-  for (const auto& [time, block] : timed) groups.add(ranges.at(time), *block);
-  return groups.sorted();
+  OpenRanges ranges(trace, names.paths);
+  for (const auto& [time, block] : timed) names.path_of[block] = ranges.at(time);
 }
 
-std::vector<NamedBlocks> by_metadata(const AllocationTrace& trace, std::span<const LiveBlock> blocks,
-                                     std::optional<size_t> until) {
-  if (trace.metadata.empty()) return {};
-  std::unordered_map<uint64_t, const LiveBlock*> at;
-  for (const LiveBlock& block : blocks) at[block.address] = &block;
-  std::unordered_map<uint64_t, std::string> texts;  // by address
+void find_metadata(const AllocationTrace& trace, std::span<const LiveBlock> blocks,
+                   std::optional<size_t> until, BlockNames& names) {
+  std::unordered_map<uint64_t, size_t> at;
+  for (size_t i = 0; i < blocks.size(); ++i) at[blocks[i].address] = i;
   for (const EventMetadata& told : trace.metadata) {
     if (!until || told.event > *until) break;
     const AllocationEvent& event = trace.events[told.event];
     const bool is_of_block =
         event.action == AllocationAction::kAlloc || event.action == AllocationAction::kUserDefined;
     const auto block = at.find(event.address);
-    if (!is_of_block || block == at.end() || told.event < block->second->event.value_or(0)) continue;
-    std::string& text = texts[event.address];
+    if (!is_of_block || block == at.end() || told.event < blocks[block->second].event.value_or(0)) continue;
+    std::string& text = names.metadata[block->second];
     text += (text.empty() ? "" : ", ") + told.text;
   }
-  Groups groups;
-  for (const LiveBlock& block : blocks) groups.add(texts[block.address], block);
-  return groups.sorted();
 }
 
 }  // namespace
 
+BlockNames names_of_blocks(const AllocationTrace& trace, std::span<const LiveBlock> blocks,
+                           std::optional<size_t> until) {
+  BlockNames names;
+  names.path_of.resize(blocks.size());
+  names.metadata.resize(blocks.size());
+  if (!trace.annotations.empty()) find_paths(trace, blocks, names);
+  if (!trace.metadata.empty()) find_metadata(trace, blocks, until, names);
+  return names;
+}
+
 AnnotatedBlocks annotated_blocks(const AllocationTrace& trace, std::span<const LiveBlock> blocks,
                                  std::optional<size_t> until) {
-  return {.annotations = by_annotation(trace, blocks), .metadata = by_metadata(trace, blocks, until)};
+  const BlockNames names = names_of_blocks(trace, blocks, until);
+  Groups annotations, metadata;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    annotations.add(fmt::format("{}", fmt::join(names.paths[names.path_of[i]], " > ")), blocks[i]);
+    metadata.add(names.metadata[i], blocks[i]);
+  }
+  return {.annotations = annotations.sorted(), .metadata = metadata.sorted()};
 }
 
 }  // namespace plimsoll

@@ -21,6 +21,17 @@
 
 namespace plimsoll {
 
+// Of each block by its place in the list: its ranges and its metadata; empty: none.
+struct BlockNames {
+  std::vector<std::vector<std::string>> paths = {{}};  // of open ranges, each once; the innermost kMostNames
+  std::vector<uint32_t> path_of;
+  std::vector<std::string> metadata;
+
+  static constexpr size_t kMostNames = 4;
+};
+BlockNames names_of_blocks(const AllocationTrace& trace, std::span<const LiveBlock> blocks,
+                           std::optional<size_t> until);
+
 struct NamedBlocks {
   std::string name;  // empty: of none
   int64_t count = 0;

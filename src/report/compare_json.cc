@@ -31,12 +31,33 @@ Json rows(const std::map<std::string, Bytes>& a, const std::map<std::string, Byt
   return all;
 }
 
+Json side(const SideOfModules& side) {
+  return {{"how", side.how.empty() ? Json() : Json(side.how)},
+          {"known_bytes", side.known.value},
+          {"unknown_bytes", side.unknown.value}};
+}
+
+Json modules_json(const ModuleComparison& modules) {
+  Json rows = Json::array();
+  for (const ModuleDifference& row : modules.rows)
+    rows.push_back({{"module", row.module},
+                    {"category", row.role},
+                    {"a_bytes", row.a.value},
+                    {"b_bytes", row.b.value},
+                    {"difference_bytes", (row.b - row.a).value}});
+  return {{"a", side(modules.a)},
+          {"b", side(modules.b)},
+          {"rows", std::move(rows)},
+          {"other_categories", modules.other_roles}};
+}
+
 }  // namespace
 
 std::string compare_json(const MemoryProfile& a, const MemoryProfile& b) {
   Json json = {{"schema", "plimsoll.compare/1"}, {"a", side(a)}, {"b", side(b)}};
   json["categories"] = rows(a.categories, b.categories);
   json["places"] = a.places.empty() || b.places.empty() ? Json::array() : rows(a.places, b.places);
+  json["modules"] = modules_json(compare_modules(a.modules, b.modules));
   Json notes = Json::array();
   for (const std::string& note : a.notes) notes.push_back("A: " + note);
   for (const std::string& note : b.notes) notes.push_back("B: " + note);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "report/compared_modules.h"
 
 namespace plimsoll {
 
@@ -14,7 +15,8 @@ struct MemoryProfile {
   std::string name;                                  // file
   std::optional<Bytes> allocated, active, reserved;  // peaks
   std::map<std::string, Bytes> categories;           // "parameters": of the allocated peak
-  std::map<std::string, Bytes> places;               // line of code or module; empty where not known
+  std::map<std::string, Bytes> places;               // line of code; empty where not known
+  ModuleKnowledge modules;
   std::vector<std::string> notes;
 };
 

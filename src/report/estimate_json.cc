@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/peak_modules.h"
 #include "strategy/names.h"
 
 namespace plimsoll {
@@ -28,10 +29,21 @@ Json use_json(const MemoryUse& use) {
   return json;
 }
 
-Json phases_json(const Estimate& e) {
+Json modules_json(const EstimateRun& run, const MemoryUse& use) {
+  Json modules = Json::array();
+  for (const ModuleMemory& memory : modules_at_peak(run, use))
+    modules.push_back({{"module", memory.module},
+                       {"category", name_of(memory.category)},
+                       {"bytes", memory.bytes.value},
+                       {"storages", memory.storages}});
+  return modules;
+}
+
+Json phases_json(const EstimateRun& run) {
   Json phases = Json::object();
-  for (const PhaseEstimate& phase : e.phases) {
+  for (const PhaseEstimate& phase : run.estimate.phases) {
     Json json = use_json(phase.use);
+    json["peak_modules"] = modules_json(run, phase.use);
     if (phase.forward) json["forward"] = use_json(*phase.forward);
     if (phase.backward) json["backward"] = use_json(*phase.backward);
     if (phase.optimizer) json["optimizer"] = use_json(*phase.optimizer);
@@ -129,7 +141,8 @@ Json assumed_json(const ResolvedJob& job) {
 
 }  // namespace
 
-std::string estimate_json(const Estimate& e, const Improvements& improvements) {
+std::string estimate_json(const EstimateRun& run, const Improvements& improvements) {
+  const Estimate& e = run.estimate;
   Json json;
   json["schema"] = "plimsoll.estimate/1";
   json["model"] = {{"name", e.model_name},
@@ -139,7 +152,7 @@ std::string estimate_json(const Estimate& e, const Improvements& improvements) {
   json["device"] = device_json(e);
   json["job"] = job_json(e.job);
   json["verdict"] = verdict_json(e);
-  json["phases"] = phases_json(e);
+  json["phases"] = phases_json(run);
   json["improvements"] = improvements_json(e, improvements);
   json["assumed"] = assumed_json(e.job);
   json["notes"] = e.notes;

@@ -7,6 +7,7 @@
 
 namespace plimsoll {
 
-std::string estimate_json(const Estimate& estimate, const Improvements& improvements);
+// REQUIRES run.timeline.events kept.
+std::string estimate_json(const EstimateRun& run, const Improvements& improvements);
 
 }  // namespace plimsoll

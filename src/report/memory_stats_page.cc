@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_table.h"
+#include "report/memory_stats_contradictions.h"
 
 namespace plimsoll {
 namespace {
@@ -38,11 +39,65 @@ std::string table_of(const RecordedMemoryStats& stats) {
   return table.to_text(2);
 }
 
-// The difference of two counters, where both are there.
-std::string difference(const RecordedMemoryStats& stats, const std::string& larger,
-                       const std::string& smaller, const char* format) {
-  const std::optional<Bytes> a = stats.bytes(larger), b = stats.bytes(smaller);
-  return a && b ? fmt::format(fmt::runtime(format), to_gib_text(std::max(*a - *b, Bytes{}))) : std::string();
+// A sentence on how far one counter is above another.
+struct Conclusion {
+  const char* larger;
+  const char* smaller;
+  const char* sentence;
+  const char* question;
+};
+constexpr std::array<Conclusion, 3> kConclusions = {
+    {{"reserved_bytes.all.peak", "allocated_bytes.all.peak",
+      "  fragmentation: reserved stands {} above what was ever allocated at a time\n",
+      "what fragmentation cost"},
+     {"reserved_bytes.all.current", "allocated_bytes.all.current",
+      "  cached now: {}, of which torch.cuda.empty_cache() gives back whole segments\n",
+      "what is cached now"},
+     // Both count a block until it can be used again.
+     {"active_bytes.all.current", "requested_bytes.all.current", "  rounding of blocks in use: {}\n",
+      "what rounding costs"}}};
+
+bool rests_on(const Conclusion& conclusion, const StatsContradiction& contradiction) {
+  return std::ranges::any_of(contradiction.counters, [&](const std::string& counter) {
+    return counter == conclusion.larger || counter == conclusion.smaller;
+  });
+}
+
+std::string conclusions_text(const RecordedMemoryStats& stats,
+                             const std::vector<StatsContradiction>& contradictions) {
+  std::string text;
+  for (const Conclusion& conclusion : kConclusions) {
+    const std::optional<Bytes> larger = stats.bytes(conclusion.larger),
+                               smaller = stats.bytes(conclusion.smaller);
+    const bool is_contradicted = std::ranges::any_of(
+        contradictions, [&](const StatsContradiction& c) { return rests_on(conclusion, c); });
+    if (larger && smaller && !is_contradicted)
+      text +=
+          fmt::format(fmt::runtime(conclusion.sentence), to_gib_text(std::max(*larger - *smaller, Bytes{})));
+  }
+  return text;
+}
+
+std::string note_of(const StatsContradiction& contradiction) {
+  std::string questions;
+  for (const Conclusion& conclusion : kConclusions)
+    if (rests_on(conclusion, contradiction))
+      questions += fmt::format("{}{}", questions.empty() ? "" : ", ", conclusion.question);
+  return fmt::format("contradictory: {}; {}{}", contradiction.text,
+                     questions.empty() ? "nothing is concluded from these" : "so not concluded: ", questions);
+}
+
+// Of the source, and of what contradicts in it.
+std::vector<std::string> all_notes(const RecordedMemoryStats& stats,
+                                   const std::vector<StatsContradiction>& contradictions) {
+  constexpr size_t kMostContradictions = 20;
+  std::vector<std::string> notes = stats.notes;
+  for (size_t i = 0; i < std::min(contradictions.size(), kMostContradictions); ++i)
+    notes.push_back(note_of(contradictions[i]));
+  if (contradictions.size() > kMostContradictions)
+    notes.push_back(
+        fmt::format("{} more counters contradict others", contradictions.size() - kMostContradictions));
+  return notes;
 }
 
 std::string events_text(const RecordedMemoryStats& stats) {
@@ -80,28 +135,31 @@ std::string host_page(const std::string& file, const RecordedMemoryStats& stats)
   return text;
 }
 
-std::string notes_text(const RecordedMemoryStats& stats) {
+std::string notes_text(const std::vector<std::string>& notes) {
   std::string text;
-  if (!stats.notes.empty()) text += "\nNotes\n";
-  for (const std::string& note : stats.notes) text += "  " + note + "\n";
+  if (!notes.empty()) text += "\nNotes\n";
+  for (const std::string& note : notes) text += "  " + note + "\n";
   return text;
+}
+
+nlohmann::ordered_json json_of(const std::vector<StatsContradiction>& contradictions) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const StatsContradiction& contradiction : contradictions)
+    all.push_back({{"what", contradiction.text}, {"counters", contradiction.counters}});
+  return all;
 }
 
 }  // namespace
 
 std::string memory_stats_page(const std::string& file, const RecordedMemoryStats& stats) {
-  if (stats.is_host) return host_page(file, stats) + notes_text(stats);
+  const std::vector<StatsContradiction> contradictions = contradictions_of(stats);
+  const std::string notes = notes_text(all_notes(stats, contradictions));
+  if (stats.is_host) return host_page(file, stats) + notes;
   std::string text = fmt::format("{}: {}, {}{} counters\n", file, stats.source,
                                  stats.device ? fmt::format("device {}, ", *stats.device) : std::string(),
                                  stats.counters.size());
   text += table_of(stats);
-  text += difference(stats, "reserved_bytes.all.peak", "allocated_bytes.all.peak",
-                     "  fragmentation: reserved stands {} above what was ever allocated at a time\n");
-  text += difference(stats, "reserved_bytes.all.current", "allocated_bytes.all.current",
-                     "  cached now: {}, of which torch.cuda.empty_cache() gives back whole segments\n");
-  text += difference(stats, "allocated_bytes.all.current", "requested_bytes.all.current",
-                     "  rounding of live blocks: {}\n");
-  return text + events_text(stats) + notes_text(stats);
+  return text + conclusions_text(stats, contradictions) + events_text(stats) + notes;
 }
 
 std::string memory_stats_json(const std::string& file, const std::vector<RecordedMemoryStats>& devices) {
@@ -109,12 +167,14 @@ std::string memory_stats_json(const std::string& file, const std::vector<Recorde
   nlohmann::ordered_json others = nlohmann::ordered_json::array();
   for (size_t i = 0; i < devices.size(); ++i) {
     const RecordedMemoryStats& stats = devices[i];
+    const std::vector<StatsContradiction> contradictions = contradictions_of(stats);
     const nlohmann::ordered_json device = {
         {"source", stats.source},
         {"device", stats.device ? nlohmann::ordered_json(*stats.device) : nlohmann::ordered_json()},
         {"memory", stats.is_host ? "pinned host" : "device"},
         {"counters", stats.counters},
-        {"notes", stats.notes}};
+        {"contradictions", json_of(contradictions)},
+        {"notes", all_notes(stats, contradictions)}};
     if (i == 0)
       root.update(device);
     else

@@ -39,10 +39,10 @@ void find_own(const OutOfMemoryMessage& m, OomAccount& account) {
   std::vector<Process> able, rest;
   for (const Process& process : m.processes)
     (process.in_use + account.tolerance >= of_allocator(m) ? able : rest).push_back(process);
-  if (able.empty() || !m.allocated) {
+  if (able.empty()) {
     account.how = OwnProcess::kNotListed;
     account.others = m.processes;
-  } else if (!exceed_device(m, account.tolerance)) {
+  } else if (!m.allocated || !exceed_device(m, account.tolerance)) {
     account.how = OwnProcess::kUndecided;
     account.others = m.processes;
   } else if (able.size() > 1) {

@@ -75,6 +75,13 @@ TEST(OomAccount, WhereBothFitNothingIsClaimed) {
   EXPECT_EQ(account_of(m).of_others(), kGiB * 70);
 }
 
+// Without this process's own figures any of them may be it.
+TEST(OomAccount, WithoutTheTensorsAnyMayBeThisProcess) {
+  const OutOfMemoryMessage m = {
+      .tried = kGiB, .capacity = kGiB * 80, .free = kMiB * 500, .processes = {{1, kGiB * 70}}};
+  EXPECT_EQ(account_of(m).how, OwnProcess::kUndecided);
+}
+
 TEST(OomAccount, ThisProcessNamed) {
   OutOfMemoryMessage m = in_container();
   m.in_use = m.processes[0].in_use;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "report/oom_advice.h"
+#include "report/oom_contradictions.h"
 #include "report/oom_need.h"
 #include "report/oom_request.h"
 
@@ -25,9 +26,15 @@ struct Finding {
 class Findings {
  public:
   explicit Findings(const OutOfMemoryMessage& message)
-      : m_(message), account_(account_of(message)), need_(need_of(message, counted())) {}
+      : said_(message),
+        m_(without_contradicted(message, contradictions_of(message))),
+        account_(account_of(m_)),
+        need_(need_of(m_, counted())) {}
 
   std::vector<std::string> all() {
+    if (said_ != m_)
+      say(kContradicted,
+          "Figures of the message contradict each other (see the notes): nothing here rests on those.");
     say_impossible();
     if (is_enough_free()) {
       say_enough_free();
@@ -44,7 +51,7 @@ class Findings {
   }
 
  private:
-  static constexpr double kFirst = 2, kTensors = kNotableShare, kLast = -1;
+  static constexpr double kContradicted = 3, kFirst = 2, kTensors = kNotableShare, kLast = -1;
 
   void say(double share, std::string text) { found_.push_back({share, std::move(text)}); }
   double share_of(Bytes bytes) const {
@@ -65,7 +72,7 @@ class Findings {
     const Bytes of_pytorch = m_.allocated.value_or(Bytes{}) + cached();
     return m_.wording == OomWording::kMps ? m_.in_use.value_or(of_pytorch) : of_pytorch;
   }
-  bool has_limit() const { return m_.allowed && (m_.allocated || m_.in_use); }
+  bool has_limit() const { return is_limit_counted(m_); }
   Bytes left_by_limit() const { return std::max(*m_.allowed - counted(), Bytes{}); }
   Bytes tolerance() const {
     return account_.tolerance + rounding_of(m_.tried) + (m_.allowed ? rounding_of(*m_.allowed) : Bytes{});
@@ -135,9 +142,12 @@ class Findings {
       say(share_of(*account_.unnamed - kUsualContext),
           fmt::format(
               "{} is neither free nor PyTorch's: the context and libraries take up to about {}, other "
-              "processes, NCCL or another framework the rest. The message lists no process; `nvidia-smi` "
-              "does.",
-              to_text(*account_.unnamed), to_text(kUsualContext)));
+              "processes, NCCL or another framework the rest. {}",
+              to_text(*account_.unnamed), to_text(kUsualContext),
+              said_.unmeasured > 0 ? "The driver doesn't say here what each process uses."
+              : said_.in_use || !said_.processes.empty()
+                  ? "What the message says of processes is contradicted."
+                  : "The message lists no process; `nvidia-smi` does."));
   }
 
   void say_beside() {
@@ -229,18 +239,18 @@ class Findings {
   void say_missing() {
     if (m_.wording != OomWording::kFrom21) return;
     std::vector<std::string_view> missing;
-    if (!m_.capacity) missing.emplace_back("the size of the device");
-    if (!m_.free) missing.emplace_back("what of the device was free");
-    if (!m_.allocated) missing.emplace_back("what tensors held");
-    if (!m_.reserved_unallocated)
+    if (!said_.capacity) missing.emplace_back("the size of the device");
+    if (!said_.free) missing.emplace_back("what of the device was free");
+    if (!said_.allocated) missing.emplace_back("what tensors held");
+    if (!said_.reserved_unallocated)
       missing.emplace_back("what was cached (\"reserved by PyTorch but unallocated\")");
     if (missing.empty()) return;
     const bool is_cut = missing.size() > 1 || m_.kind != "XPU";
     say(kLast,
         fmt::format("The text doesn't say {}, so {}. {}", fmt::join(missing, ", "),
-                    m_.allocated ? "the figures above are bounds"
-                                 : "whether the job, other processes or fragmentation filled the device "
-                                   "can't be told",
+                    said_.allocated ? "the figures above are bounds"
+                                    : "whether the job, other processes or fragmentation filled the device "
+                                      "can't be told",
                     is_cut ? "Paste the whole message, to \"reserved by PyTorch but unallocated\", or "
                              "record a snapshot (docs/snapshots.md); `plimsoll estimate` says what the "
                              "job needs."
@@ -280,7 +290,8 @@ class Findings {
     return texts;
   }
 
-  const OutOfMemoryMessage& m_;
+  const OutOfMemoryMessage& said_;
+  OutOfMemoryMessage m_;  // without what is contradicted
   OomAccount account_;
   std::optional<OomNeed> need_;
   std::vector<Finding> found_;

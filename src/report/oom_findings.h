@@ -7,7 +7,8 @@
 //   otherwise                        the cache might have served it; a cause only as far as it is large
 //
 // How much less had to be held is report/oom_need.h's, the tensor's size report/oom_request.h's. What is
-// cached in private pools can't serve others at all.
+// cached in private pools can't serve others at all. Figures that contradict each other
+// (report/oom_contradictions.h) are as if the message didn't say them.
 #pragma once
 
 #include <string>

@@ -20,10 +20,13 @@ std::optional<std::pair<Bytes, Bytes>> room_of_device(const OutOfMemoryMessage& 
 
 }  // namespace
 
+bool is_limit_counted(const OutOfMemoryMessage& m) {
+  return m.allowed && (m.allocated || (m.wording == OomWording::kMps && m.in_use));
+}
+
 std::optional<OomNeed> need_of(const OutOfMemoryMessage& m, Bytes counted) {
-  const bool has_limit = m.allowed && (m.allocated || m.in_use);
   auto room = room_of_device(m);
-  if (has_limit) {
+  if (is_limit_counted(m)) {
     const Bytes left = not_negative(*m.allowed - counted);
     room =
         room ? std::pair(std::min(room->first, left), std::min(room->second, left)) : std::pair(left, left);

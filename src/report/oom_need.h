@@ -28,6 +28,9 @@ struct OomNeed {
   Bytes least, enough;            // less to be held, at best and at worst
 };
 
+// Whether the message says a limit and what counts against it: reserved memory, of MPS all of the process.
+bool is_limit_counted(const OutOfMemoryMessage& message);
+
 // Empty: the message doesn't say enough. REQUIRES `counted`, what a limit counts of this process.
 std::optional<OomNeed> need_of(const OutOfMemoryMessage& message, Bytes counted);
 

@@ -10,6 +10,7 @@
 #include "base/text_table.h"
 #include "report/memory_failure_page.h"
 #include "report/oom_account.h"
+#include "report/oom_contradictions.h"
 #include "report/oom_findings.h"
 #include "report/oom_request.h"
 
@@ -58,7 +59,21 @@ std::string ids_of(const std::vector<OutOfMemoryMessage::Process>& processes) {
   return fmt::format("{}", fmt::join(ids, ", "));
 }
 
-std::string table_of(const OutOfMemoryMessage& m, const OomAccount& account) {
+// What nothing contradicts.
+OomAccount believable_account(const OutOfMemoryMessage& m) {
+  return account_of(without_contradicted(m, contradictions_of(m)));
+}
+
+// Contradicted ones as the message lists them.
+const std::vector<OutOfMemoryMessage::Process>& others_of(const OutOfMemoryMessage& m,
+                                                          const OomAccount& account) {
+  const bool is_known = !account.others.empty() || !account.one_is_own.empty() || account.own;
+  return is_known ? account.others : m.processes;
+}
+
+// All that the message says; what follows from it only where nothing contradicts it.
+std::string table_of(const OutOfMemoryMessage& m) {
+  const OomAccount account = believable_account(m);
   const bool is_mps = m.wording == OomWording::kMps;
   TextTable table({"", ""}, {Align::kLeft, Align::kRight});
   bool has_rows = false;
@@ -73,7 +88,7 @@ std::string table_of(const OutOfMemoryMessage& m, const OomAccount& account) {
   row("of this process, beside PyTorch's allocator", account.beside);
   if (!account.one_is_own.empty())
     row(fmt::format("processes {}, beside the above", ids_of(account.one_is_own)), account.beyond_own);
-  for (const OutOfMemoryMessage::Process& process : account.others)
+  for (const OutOfMemoryMessage::Process& process : others_of(m, account))
     row(fmt::format("process {}", process.id), process.in_use);
   const bool is_all_named = account.own_use || !account.one_is_own.empty();
   if (account.unnamed && (!is_all_named || *account.unnamed > kMiB * 64))
@@ -109,8 +124,34 @@ nlohmann::ordered_json tensor_json(const OutOfMemoryMessage& m) {
   return all;
 }
 
+nlohmann::ordered_json json_of(const std::vector<OomContradiction>& contradictions) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const OomContradiction& contradiction : contradictions) {
+    nlohmann::ordered_json figures = nlohmann::ordered_json::array();
+    for (const OomFigure figure : contradiction.figures) figures.push_back(name_of(figure));
+    all.push_back({{"what", contradiction.text},
+                   {"figures", std::move(figures)},
+                   {"not_concluded", contradiction.not_concluded}});
+  }
+  return all;
+}
+
+// Of one message; where there are several, each says whose it is.
+std::vector<std::string> notes_of(const OutOfMemoryMessage& m, bool is_only) {
+  std::vector<std::string> notes;
+  for (const OomContradiction& contradiction : contradictions_of(m)) notes.push_back(contradiction.note());
+  if (m.unmeasured > 0)
+    notes.push_back(
+        fmt::format("the driver doesn't say what {} use{}: it writes 17179869184.00 GiB then, as in WSL 2",
+                    m.unmeasured == 1 ? "a process" : fmt::format("{} processes", m.unmeasured),
+                    m.unmeasured == 1 ? "s" : ""));
+  if (!is_only && m.device)
+    for (std::string& note : notes) note = fmt::format("GPU {}: {}", *m.device, note);
+  return notes;
+}
+
 nlohmann::ordered_json json_of(const OutOfMemoryMessage& m) {
-  const OomAccount account = account_of(m);
+  const OomAccount account = believable_account(m);
   return {{"kind", m.kind},
           {"device", m.device ? nlohmann::ordered_json(*m.device) : nlohmann::ordered_json()},
           {"times", m.times},
@@ -118,7 +159,7 @@ nlohmann::ordered_json json_of(const OutOfMemoryMessage& m) {
           {"tensor_ranges", tensor_json(m)},
           {"capacity_bytes", json_of(m.capacity)},
           {"free_bytes", json_of(m.free)},
-          {"in_use_bytes", json_of(account.own_use)},
+          {"in_use_bytes", json_of(m.in_use ? m.in_use : account.own_use)},
           {"allowed_bytes", json_of(m.allowed)},
           {"allocated_bytes", json_of(m.allocated)},
           {"private_pool_bytes", json_of(m.private_pools)},
@@ -129,7 +170,8 @@ nlohmann::ordered_json json_of(const OutOfMemoryMessage& m) {
            {{"id", account.own ? nlohmann::ordered_json(account.own->id) : nlohmann::ordered_json()},
             {"how", name_of(account.how)}}},
           {"one_is_own_process", json_of(account.one_is_own)},
-          {"other_processes", json_of(account.others)},
+          {"other_processes", json_of(others_of(m, account))},
+          {"contradictions", json_of(contradictions_of(m))},
           {"findings", findings_of(m)}};
 }
 
@@ -149,15 +191,16 @@ nlohmann::ordered_json json_of(const MemoryFailure& failure) {
 
 std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
                      const std::vector<std::string>& notes) {
-  std::string text;
-  for (const AlikeMessages& same : alike(messages)) {
+  std::string text, own_notes;
+  const std::vector<AlikeMessages> all = alike(messages);
+  for (const AlikeMessages& same : all) {
     const OutOfMemoryMessage& m = same.first;
     if (!text.empty()) text += "\n";
-    const std::string table = table_of(m, account_of(m));
-    text += title(file, same) + table + "\nWhat the numbers say\n";
+    text += title(file, same) + table_of(m) + "\nWhat the numbers say\n";
     for (const std::string& finding : findings_of(m)) text += "  - " + finding + "\n";
+    for (const std::string& note : notes_of(m, all.size() == 1)) own_notes += "  " + note + "\n";
   }
-  text += "\nNotes\n  the message rounds: sizes in GiB may be 5 MiB more or less\n";
+  text += "\nNotes\n  the message rounds: sizes in GiB may be 5 MiB more or less\n" + own_notes;
   for (const std::string& note : notes) text += "  " + note + "\n";
   return text;
 }
@@ -165,13 +208,17 @@ std::string oom_page(const std::string& file, const std::vector<OutOfMemoryMessa
 std::string oom_json(const std::string& file, const std::vector<OutOfMemoryMessage>& messages,
                      const std::vector<MemoryFailure>& failures, const std::vector<std::string>& notes) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array(), others = nlohmann::ordered_json::array();
-  for (const OutOfMemoryMessage& m : messages) all.push_back(json_of(m));
+  std::vector<std::string> all_notes = notes;
+  for (const OutOfMemoryMessage& m : messages) {
+    all.push_back(json_of(m));
+    for (std::string& note : notes_of(m, messages.size() == 1)) all_notes.push_back(std::move(note));
+  }
   for (const MemoryFailure& failure : failures) others.push_back(json_of(failure));
   const nlohmann::ordered_json root = {{"schema", "plimsoll.out_of_memory/1"},
                                        {"file", file},
                                        {"messages", std::move(all)},
                                        {"failures", std::move(others)},
-                                       {"notes", notes}};
+                                       {"notes", all_notes}};
   return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -104,6 +104,7 @@ SnapshotHolders holders_of(const AllocationTrace& trace, const std::vector<LiveB
   for (const LiveBlock& block : blocks) {
     const StackMeaning* const meaning = roles.meaning(block);
     const BlockRole role = roles.of(block);
+    holders.roles.push_back(role);
     const std::string where = where_of(trace, block, meaning);
     holders.is_simulated |= meaning && meaning->is_simulated;
     Line& line = lines[{where, role}];

@@ -31,6 +31,7 @@ struct SnapshotHolders {
   std::vector<CodeLineHolders> lines;  // largest first
   std::vector<SizeClassHolders> sizes;
   std::array<Bytes, kNumBlockRoles> by_role{};
+  std::vector<BlockRole> roles;  // by block
   Bytes total;
   bool is_simulated = false;  // roles are the simulation's own, not guessed
 };

@@ -31,7 +31,7 @@ void AllocationRecord::end_op() {
 
 StackId AllocationRecord::stack(std::optional<Category> category) {
   const StackFrame kind = category_frame(name_of(category.value_or(Category::kWorkspace)));
-  if (op_ == nullptr) return blocks_.stacks().add({simulated_frame("between ops", "plimsoll-train"), kind});
+  if (op_ == nullptr) return blocks_.stacks().add({simulated_frame("between ops", kBetweenOps), kind});
   return blocks_.stacks().add(
       {simulated_frame(aten_name_of(op_->kind), program_.module_name(op_->module)), kind});
 }

@@ -18,6 +18,7 @@ struct RecordedMemoryStats {
   std::string source = "torch.cuda.memory_stats()";
   std::optional<int> device;                // where the source says it
   std::map<std::string, int64_t> counters;  // those that PyTorch is known to have
+  std::map<std::string, int64_t> cut_by;    // how much more some may have been, where the source cuts digits
   std::vector<std::string> notes;           // keys that aren't
 
   std::optional<int64_t> counter(const std::string& name) const {

@@ -38,10 +38,12 @@ struct OutOfMemoryMessage {
   std::optional<Bytes> allowed;         // set_per_process_memory_fraction(), or MPS's high watermark
   std::optional<Bytes> allocated;       // by tensors, those of private pools included; of MPS the cache too
   std::optional<Bytes> private_pools;   // of `allocated`: pools of CUDA graphs and MemPools
-  std::optional<Bytes> reserved_unallocated;  // cached by the allocator
+  std::optional<Bytes> reserved;        // in total, where the text says that: 1.5 to 2.0
+  std::optional<Bytes> reserved_unallocated;  // cached by the allocator; below 0 where the text's figure is
   std::vector<Process> processes;             // with the driver's numbers; not the one of `in_use`
-  std::string settings_variable;              // that the text advises: "PYTORCH_CUDA_ALLOC_CONF"; or empty
-  int64_t times = 1;                          // the same text, as from several ranks
+  int64_t unmeasured = 0;         // processes, this one too, of which the driver didn't say what they use
+  std::string settings_variable;  // that the text advises: "PYTORCH_CUDA_ALLOC_CONF"; or empty
+  int64_t times = 1;              // the same text, as from several ranks
 
   friend bool operator==(const OutOfMemoryMessage&, const OutOfMemoryMessage&) = default;
 };

@@ -14,6 +14,8 @@ namespace plimsoll {
 
 // The file of the frame whose function is the category.
 inline constexpr std::string_view kCategoryFile = "plimsoll category";
+// The module of what `plimsoll-train` allocates while no op runs.
+inline constexpr std::string_view kBetweenOps = "plimsoll-train";
 
 inline bool is_category_frame(const StackFrame& frame) { return frame.filename == kCategoryFile; }
 

@@ -67,7 +67,32 @@ class EstimateReader {
       PLIMSOLL_TRY(value, bytes(categories, member.key));
       phase.categories.emplace_back(member.key, value);
     }
+    PLIMSOLL_CHECK(read_modules(place, phase.modules));
     return phase;
+  }
+
+  // Estimates of before name none.
+  Result<void> read_modules(const Place& place, std::vector<EstimatedModule>& modules) const {
+    if (std::ranges::find(place.object, "peak_modules", &ConfigMember::key) == place.object.end()) return {};
+    PLIMSOLL_TRY(member, find(place, "peak_modules"));
+    const std::string path = place.path + "peak_modules";
+    const auto* const list = member->value.as<ConfigValue::List>();
+    if (!list)
+      return fail({.position = position(*member, path), .message = "is no list", .expected = kPrinted});
+    for (size_t i = 0; i < list->size(); ++i) {
+      const auto* const object = (*list)[i].as<Object>();
+      const std::string row_path = fmt::format("{}[{}]", path, i);
+      if (!object)
+        return fail(
+            {.position = position(*member, row_path), .message = "is no JSON object", .expected = kPrinted});
+      const ConfigMember& first = object->empty() ? *member : object->front();
+      const Place row{.object = *object, .path = row_path + ".", .line = first.line, .column = first.column};
+      PLIMSOLL_TRY(module, text(row, "module"));
+      PLIMSOLL_TRY(category, text(row, "category"));
+      PLIMSOLL_TRY(size, bytes(row, "bytes"));
+      modules.push_back({.module = std::move(module), .category = std::move(category), .bytes = size});
+    }
+    return {};
   }
 
   SourcePosition position(const ConfigMember& member, const std::string& path) const {
@@ -91,6 +116,13 @@ class EstimateReader {
       return fail(
           {.position = position(*member, path), .message = "is no JSON object", .expected = kPrinted});
     return Place{.object = *object, .path = path + ".", .line = member->line, .column = member->column};
+  }
+  Result<std::string> text(const Place& place, std::string_view key) const {
+    PLIMSOLL_TRY(member, find(place, key));
+    if (const auto* const text = member->value.as<std::string>()) return *text;
+    return fail({.position = position(*member, fmt::format("{}{}", place.path, key)),
+                 .message = "is no text",
+                 .expected = kPrinted});
   }
   Result<Bytes> bytes(const Place& place, std::string_view key) const {
     PLIMSOLL_TRY(member, find(place, key));

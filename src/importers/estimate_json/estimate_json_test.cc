@@ -53,6 +53,28 @@ TEST(EstimateJson, AFigureIsANumberOfBytes) {
               HasSubstr("key \"phases.load.peak_category_bytes.parameter\": is -1"));
 }
 
+TEST(EstimateJson, ModulesOfThePeak) {
+  const auto with = [](const std::string& modules) {
+    std::string text = estimate_with("10");
+    return text.replace(text.find("      \"peak_category_bytes\""), 0,
+                        "      \"peak_modules\": " + modules + ",\n");
+  };
+  const Result<EstimatedMemory> memory =
+      read_estimate_json(with(R"([{"module": "lm_head", "category": "parameter", "bytes": 7, "storages": 1},
+               {"module": "", "category": "logits", "bytes": 3}])"),
+                         "plan.json");
+  ASSERT_TRUE(memory) << memory.error().to_text();
+  EXPECT_THAT(memory->phases[0].modules, ElementsAre(EstimatedModule{"lm_head", "parameter", Bytes{7}},
+                                                     EstimatedModule{"", "logits", Bytes{3}}));
+  EXPECT_THAT(error_of(with("3")), HasSubstr("key \"phases.load.peak_modules\": is no list"));
+  EXPECT_THAT(error_of(with("[3]")), HasSubstr("key \"phases.load.peak_modules[0]\": is no JSON object"));
+  EXPECT_THAT(error_of(with("[{}]")), HasSubstr("key \"phases.load.peak_modules[0].module\": is missing"));
+  EXPECT_THAT(error_of(with(R"([{"module": 1}])")),
+              HasSubstr("plan.json:7:25, key \"phases.load.peak_modules[0].module\": is no text"));
+  EXPECT_THAT(error_of(with(R"([{"module": "a", "category": "b", "bytes": -1}])")),
+              HasSubstr("key \"phases.load.peak_modules[0].bytes\": is -1"));
+}
+
 TEST(EstimateJson, WhatIsNoEstimateSaysWhy) {
   EXPECT_THAT(error_of("{}"), HasSubstr("key \"schema\": is missing"));
   EXPECT_THAT(

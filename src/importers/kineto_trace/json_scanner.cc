@@ -6,7 +6,6 @@
 namespace plimsoll {
 namespace {
 
-constexpr size_t kMostDepth = 1000;
 constexpr size_t kFarthestLook = 64;  // spaces between a string and what follows it
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
@@ -121,8 +120,10 @@ bool JsonScanner::skip_value() {
     if (c == '"') {
       if (!pass_string(nullptr)) return false;
     } else if (c == '{' || c == '[') {
+      if (depth == kMostDepth) is_too_deep_ = true;
+      if (is_too_deep_) return false;
       step();
-      if (++depth > kMostDepth) return false;
+      ++depth;
     } else if (c == '}' || c == ']') {
       if (depth == 0) return false;
       step();

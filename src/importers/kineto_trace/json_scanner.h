@@ -7,7 +7,8 @@
 //     if (name == "ts") json.number(text); else json.skip_value();
 //
 // All return false at what they didn't expect, and at the end of the bytes; `at_end()` tells which.
-// Bounded: strings and numbers are kept up to kMostText bytes, the rest is passed over.
+// Bounded: strings and numbers are kept up to kMostText bytes, the rest is passed over; a skipped value may
+// be kMostDepth brackets deep, `is_too_deep()` says when one was deeper.
 #pragma once
 
 #include <string>
@@ -20,6 +21,7 @@ namespace plimsoll {
 class JsonScanner {
  public:
   static constexpr size_t kMostText = 256;
+  static constexpr size_t kMostDepth = 1000;
 
   explicit JsonScanner(ByteSource& source) : source_(source) {}
 
@@ -40,6 +42,7 @@ class JsonScanner {
   // To the next place where an object with this first key begins; stands before its bracket.
   bool skip_to_object(std::string_view first_key);
 
+  bool is_too_deep() const { return is_too_deep_; }
   bool at_end() { return !source_.ensure(1); }
   uint64_t offset() const { return source_.offset(); }
 
@@ -52,7 +55,7 @@ class JsonScanner {
   bool is_end_of_string();
 
   ByteSource& source_;
-  bool is_closed_ = false;
+  bool is_closed_ = false, is_too_deep_ = false;
 };
 
 }  // namespace plimsoll

@@ -75,6 +75,11 @@ class KinetoReader {
                  .hint = std::move(hint)});
   }
   tl::unexpected<Error> fail_at_syntax() {
+    if (json_.is_too_deep())
+      return fail_here(
+          fmt::format("a value has more than {} brackets within each other", JsonScanner::kMostDepth),
+          "a trace of the profiler, whose values lie a few brackets deep",
+          "write it with export_chrome_trace()");
     if (json_.at_end())
       return fail_here("the JSON ends early", "its closing bracket",
                        "was the profiler stopped before it had written all?");
@@ -142,12 +147,12 @@ class KinetoReader {
         next_progress = json_.offset() + kProgressEvery;
       }
     }
-    if (!json_.is_closed()) return fail_at_syntax();
+    if (json_.is_too_deep() || !json_.is_closed()) return fail_at_syntax();
     return {};
   }
 
   bool pass_over_broken() {
-    if (json_.at_end() || !json_.skip_to_object("ph")) return false;
+    if (json_.is_too_deep() || json_.at_end() || !json_.skip_to_object("ph")) return false;
     ++imperfections_["events that are no JSON"];
     return true;
   }

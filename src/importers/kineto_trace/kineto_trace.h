@@ -6,7 +6,7 @@
 //   PLIMSOLL_TRY(memory, read_kineto_trace("trace.json.gz"));
 //
 // Lenient: unescaped quotation marks in names, events that are broken otherwise (counted and passed over).
-// Errors: what is no such trace, ends early, or has no memory instants; with the byte.
+// Errors: what is no such trace, ends early, is nested too deep, or has no memory instants; with the byte.
 // Source: torch/csrc/autograd/profiler_kineto.cpp, libkineto/src/output_json.cpp.
 // Does not read: ops and kernels; stacks, which the instants don't have.
 #pragma once

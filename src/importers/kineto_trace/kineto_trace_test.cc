@@ -130,7 +130,27 @@ TEST(KinetoTrace, OtherFilesAreRefused) {
   EXPECT_THAT(error_of(trace(kOp)), HasSubstr("holds no memory instants"));
   EXPECT_THAT(error_of("hello"), HasSubstr("t.json, byte 0: is no JSON"));
   EXPECT_THAT(error_of("{\"traceEvents\": [" + kOp), HasSubstr("the JSON ends early"));
-  EXPECT_THAT(error_of("{\"a\": " + std::string(2000, '[')), HasSubstr("is no JSON"));
+}
+
+// Wherever it lies: in a part that is passed over, in an event, in an event's arguments.
+TEST(KinetoTrace, WhatIsNestedTooDeepIsNamed) {
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const auto error_of = [](const std::string& text) {
+    const auto read = read_kineto_trace_bytes(text, "t.json");
+    return read ? "no error" : read.error().to_text();
+  };
+  const std::string instant = memory("1", "512", "512");
+  const std::string message =
+      ": a value has more than 1000 brackets within each other\n"
+      "  expected: a trace of the profiler, whose values lie a few brackets deep\n"
+      "  hint: write it with export_chrome_trace()";
+  EXPECT_EQ(error_of("{\"a\": " + nested(1001) + "}"), "t.json, byte 1006" + message);
+  for (const std::string event : {R"({"ph": "X", "name": "a", "deep": )", R"({"ph": "X", "args": {"deep": )",
+                                  R"({"name": "[memory]", "ph": "i", "args": {"deep": )"}) {
+    const std::string end = event.find("args") == std::string::npos ? "}" : "}}";
+    EXPECT_THAT(error_of(trace(instant + ",\n" + event + nested(1001) + end)), HasSubstr(message)) << event;
+    EXPECT_EQ(error_of(trace(instant + ",\n" + event + nested(999) + end)), "no error") << event;
+  }
 }
 
 TEST(KinetoTrace, TruncatedAnywhereIsAnError) {

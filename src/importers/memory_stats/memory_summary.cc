@@ -46,22 +46,31 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return cells;
 }
 
-// "184648 KiB", "2721 MB", "512 B"; "4102", "9 K", "12 M".
-std::optional<int64_t> figure_of(std::string_view cell, bool is_size) {
-  if (is_size) {
-    std::string size(cell);
-    if (size.size() > 2 && size.ends_with('B') &&
-        std::string_view("KMGTP").find(size[size.size() - 2]) != std::string_view::npos)
-      size.insert(size.size() - 1, "i");
-    const std::optional<Bytes> bytes = parse_bytes(size);
-    return bytes && bytes->value >= 0 ? std::optional(bytes->value) : std::nullopt;
-  }
+struct Cell {
+  int64_t figure = 0, unit = 1;
+};
+
+// "184648 KiB", "2721 MB", "512 B": whole numbers of a unit.
+std::optional<Cell> size_in(std::string_view cell) {
+  std::string size(cell);
+  if (size.size() > 2 && size.ends_with('B') &&
+      std::string_view("KMGTP").find(size[size.size() - 2]) != std::string_view::npos)
+    size.insert(size.size() - 1, "i");
+  const std::optional<Bytes> bytes = parse_bytes(size);
+  if (!bytes || bytes->value < 0) return std::nullopt;
+  const std::optional<Bytes> unit = parse_bytes("1" + size.substr(std::min(size.find(' '), size.size())));
+  return Cell{.figure = bytes->value, .unit = unit ? unit->value : 1};
+}
+
+// "4102", "9 K", "12 M".
+std::optional<Cell> count_in(std::string_view cell) {
   int64_t count = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), count);
   if (error != std::errc() || count < 0) return std::nullopt;
   const std::string_view unit = trimmed(cell.substr(static_cast<size_t>(end - cell.data())));
   if (!unit.empty() && unit != "K" && unit != "M") return std::nullopt;
-  return saturating_multiply(count, unit == "K" ? 1000 : unit == "M" ? 1'000'000 : 1);
+  const int64_t one = unit == "K" ? 1000 : unit == "M" ? 1'000'000 : 1;
+  return Cell{.figure = saturating_multiply(count, one), .unit = one};
 }
 
 class Tables {
@@ -119,23 +128,25 @@ class Tables {
          {std::pair("OOMs: ", "num_ooms"), std::pair("retries: ", "num_alloc_retries")})
       for (const std::string_view cell : cells)
         if (const size_t at = cell.find(words); at != std::string_view::npos)
-          if (const auto count = figure_of(cell.substr(at + std::string_view(words).size()), false))
-            all_[*now_].counters[counter] = *count;
+          if (const auto count = count_in(cell.substr(at + std::string_view(words).size())))
+            all_[*now_].counters[counter] = count->figure;
   }
 
   Result<void> add_row(const std::vector<std::string_view>& cells, std::string_view pool, int line) {
     const bool is_oversize = metric_->counter.starts_with("oversize");
     for (size_t i = 0; i < kFigures.size(); ++i) {
-      const std::optional<int64_t> figure =
-          cells.size() == kFigures.size() + 1 ? figure_of(cells[i + 1], metric_->is_size) : std::nullopt;
-      if (!figure)
+      std::optional<Cell> cell;
+      if (cells.size() == kFigures.size() + 1)
+        cell = metric_->is_size ? size_in(cells[i + 1]) : count_in(cells[i + 1]);
+      if (!cell)
         return fail({.position = {.file = file_, .line = line},
                      .message = fmt::format("the row \"{}\" of a memory summary is not whole", cells[0]),
                      .expected = "four figures between bars, such as \"184648 KiB\"",
                      .hint = "paste the table without wrapping its lines"});
-      all_[*now_].counters[is_oversize ? fmt::format("{}.{}", metric_->counter, kFigures[i])
-                                       : fmt::format("{}.{}.{}", metric_->counter, pool, kFigures[i])] =
-          *figure;
+      const std::string name = is_oversize ? fmt::format("{}.{}", metric_->counter, kFigures[i])
+                                           : fmt::format("{}.{}.{}", metric_->counter, pool, kFigures[i]);
+      all_[*now_].counters[name] = cell->figure;
+      if (cell->unit > 1) all_[*now_].cut_by[name] = cell->unit - 1;
     }
     return {};
   }

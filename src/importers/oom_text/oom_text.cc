@@ -47,14 +47,21 @@ class Message {
   }
   // "8.50 GiB already allocated": the last two words before it are a number and its unit.
   std::optional<Bytes> size_before(std::string_view words) const {
+    const std::optional<size_t> at = begin_before(words);
+    return at ? size_at(*at) : std::nullopt;
+  }
+  // A difference of two counters: of a larger one from a smaller it is written as what 2^64 bytes are more.
+  std::optional<Bytes> difference_before(std::string_view words) const {
+    const std::optional<size_t> at = begin_before(words);
+    if (!at) return std::nullopt;
+    const std::optional<Bytes> below_zero = wrapped(std::string_view(line_).substr(*at));
+    return below_zero ? below_zero : size_at(*at);
+  }
+  // What a process uses, as the driver says; nothing where it doesn't (is_unmeasured()).
+  std::optional<Bytes> use_behind(std::string_view words) const {
     const size_t at = line_.find(words);
-    if (at == std::string::npos || at < 2 || line_[at - 1] != ' ') return std::nullopt;
-    const size_t unit = line_.rfind(' ', at - 2);
-    if (unit == std::string::npos || unit == 0) return std::nullopt;
-    size_t number = unit;
-    constexpr std::string_view kBefore = " ([;,";
-    while (number > 0 && kBefore.find(line_[number - 1]) == std::string_view::npos) --number;
-    return size_at(number);
+    if (at == std::string::npos || is_unmeasured(at + words.size())) return std::nullopt;
+    return size_at(at + words.size());
   }
   // The first figure that is no size: "nan GiB", a negative one, one beyond all machines.
   const std::optional<std::string>& unreadable() const { return unreadable_; }
@@ -83,7 +90,7 @@ class Message {
     return name.starts_with(kStart) && name.size() <= kLongestEcho ? name : std::string();
   }
 
-  // "Process 47694 has 44.17 GiB memory in use."
+  // "Process 47694 has 44.17 GiB memory in use." Those that are measured.
   std::vector<OutOfMemoryMessage::Process> processes() const {
     std::vector<OutOfMemoryMessage::Process> all;
     constexpr std::string_view kProcess = "Process ", kHas = " has ";
@@ -93,12 +100,47 @@ class Message {
       const auto [end, error] = std::from_chars(first, line_.data() + line_.size(), id);
       const auto behind = static_cast<size_t>(end - line_.data());
       if (error != std::errc() || std::string_view(line_).substr(behind, kHas.size()) != kHas) continue;
+      if (is_unmeasured(behind + kHas.size())) continue;
       if (const std::optional<Bytes> in_use = size_at(behind + kHas.size())) all.push_back({id, *in_use});
     }
     return all;
   }
+  int64_t unmeasured_processes() const {
+    const std::string words = std::string(kUnmeasured) + " memory in use";
+    int64_t count = 0;
+    for (size_t at = line_.find(words); at != std::string::npos; at = line_.find(words, at + 1)) ++count;
+    return count;
+  }
 
  private:
+  // NVML_VALUE_NOT_AVAILABLE, all bits set, as format_size() writes it: NVML measures no process under WDDM,
+  // as in WSL 2, nor in some virtual machines. Source: nvml.h, nvmlProcessInfo_t.
+  static constexpr std::string_view kUnmeasured = "17179869184.00 GiB";
+  bool is_unmeasured(size_t at) const { return std::string_view(line_).substr(at).starts_with(kUnmeasured); }
+
+  // Of "17179869183.00 GiB" -1 GiB.
+  static std::optional<Bytes> wrapped(std::string_view text) {
+    constexpr double kAll = 17179869184.0, kHalf = kAll / 2;  // GiB
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+    if (error != std::errc() || !unit.starts_with(" GiB") || number < kHalf || number > kAll)
+      return std::nullopt;
+    return Bytes{static_cast<int64_t>((number - kAll) * static_cast<double>(kGiB.value))};
+  }
+
+  // Where the size begins that stands before the words.
+  std::optional<size_t> begin_before(std::string_view words) const {
+    const size_t at = line_.find(words);
+    if (at == std::string::npos || at < 2 || line_[at - 1] != ' ') return std::nullopt;
+    const size_t unit = line_.rfind(' ', at - 2);
+    if (unit == std::string::npos || unit == 0) return std::nullopt;
+    size_t number = unit;
+    constexpr std::string_view kBefore = " ([;,";
+    while (number > 0 && kBefore.find(line_[number - 1]) == std::string_view::npos) --number;
+    return number;
+  }
+
   // A number and its unit, as format_size() writes them: "512 bytes", "20.00 MiB". Until 2.4 that of MPS
   // wrote "GB" for 2^30.
   std::optional<Bytes> size_at(size_t at) const {
@@ -138,20 +180,21 @@ void read_in_brackets(const Message& m, OutOfMemoryMessage& message) {
   message.free = m.size_before("free;");
   message.reserved_unallocated = m.size_before("cached)");
   if (message.reserved_unallocated) message.wording = OomWording::kBefore15;
-  const std::optional<Bytes> reserved = m.size_before("reserved in total by PyTorch");
-  if (reserved && message.allocated)
-    message.reserved_unallocated = std::max(*reserved - *message.allocated, Bytes{});
+  message.reserved = m.size_before("reserved in total by PyTorch");
+  if (message.reserved && message.allocated)
+    message.reserved_unallocated = std::max(*message.reserved - *message.allocated, Bytes{});
 }
 
 void read_sentences(const Message& m, OutOfMemoryMessage& message) {
   message.capacity = m.size_behind("has a total capacity of ");
   if (!message.capacity) message.capacity = m.size_behind("has a total capacty of ");  // 2.1.0
   message.free = m.size_behind("of which ");
-  message.in_use = m.size_behind("this process has ");
+  message.in_use = m.use_behind("this process has ");
   message.processes = m.processes();
+  message.unmeasured = m.unmeasured_processes();
   message.allocated = m.size_behind("Of the allocated memory ");
   message.private_pools = m.size_before("allocated in private pools");
-  message.reserved_unallocated = m.size_before("is reserved by PyTorch but unallocated");
+  message.reserved_unallocated = m.difference_before("is reserved by PyTorch but unallocated");
 }
 
 // Without a memory fraction the limit is the largest number there is, SIZE_MAX.

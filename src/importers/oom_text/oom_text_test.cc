@@ -182,6 +182,34 @@ TEST(OomText, EqualMessagesOfSeveralRanksAreCounted) {
   EXPECT_EQ((*messages)[1].device, 4);
 }
 
+// NVML measures no process in WSL 2 or under WDDM: all bits of its figure are set.
+TEST(OomText, AProcessThatTheDriverDoesNotMeasure) {
+  const OutOfMemoryMessage m = only_message(
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 768.00 MiB. GPU 0 has a total capacity "
+      "of 31.84 GiB of which 0 bytes is free. Process 17 has 17179869184.00 GiB memory in use. Including "
+      "non-PyTorch memory, this process has 17179869184.00 GiB memory in use. Of the allocated memory 28.93 "
+      "GiB is allocated by PyTorch, and 32.88 MiB is reserved by PyTorch but unallocated.");
+  EXPECT_EQ(m.capacity, gib(31.84));
+  EXPECT_EQ(m.free, Bytes{});
+  EXPECT_FALSE(m.in_use);
+  EXPECT_TRUE(m.processes.empty());
+  EXPECT_EQ(m.unmeasured, 2);
+  EXPECT_EQ(m.allocated, gib(28.93));
+}
+
+// The difference of two counters without a sign.
+TEST(OomText, MoreAllocatedThanReserved) {
+  const OutOfMemoryMessage m = only_message(
+      "CUDA out of memory. Tried to allocate 768.00 MiB. Of the allocated memory 28.93 GiB is allocated by "
+      "PyTorch, and 17179869182.50 GiB is reserved by PyTorch but unallocated.");
+  EXPECT_EQ(m.reserved_unallocated, Bytes{} - gib(1.5));
+  const OutOfMemoryMessage old = only_message(
+      "CUDA out of memory. Tried to allocate 1.10 GiB (GPU 1; 10.91 GiB total capacity; 8.50 GiB already "
+      "allocated; 47.44 MiB free; 7.00 GiB reserved in total by PyTorch)");
+  EXPECT_EQ(old.reserved, gib(7));
+  EXPECT_EQ(old.reserved_unallocated, Bytes{});
+}
+
 TEST(OomText, OtherTextsAreRefused) {
   const auto none = read_oom_text("nothing to see", "log");
   ASSERT_FALSE(none);
@@ -194,7 +222,8 @@ TEST(OomText, OtherTextsAreRefused) {
 }
 
 TEST(OomText, AFigureThatCannotBeReadIsNamed) {
-  for (const std::string figure : {"nan GiB", "inf MiB", "1e308 GiB", "-2.00 GiB", "1.2.3 GiB"})
+  for (const std::string figure :
+       {"nan GiB", "inf MiB", "1e308 GiB", "-2.00 GiB", "1.2.3 GiB", "17179869184.00 GiB"})
     for (const std::string size : {"11.47 GiB", "79.15 GiB"}) {
       std::string text =
           "CUDA out of memory. Tried to allocate 11.47 GiB. GPU 3 has a total capacity of "

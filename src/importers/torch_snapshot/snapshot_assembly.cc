@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <span>
 
+#include "base/large_pages.h"
 #include "importers/torch_snapshot/snapshot_builder.h"
+#include "trace/stack_mover.h"
 
 namespace plimsoll {
 namespace {
@@ -114,7 +117,9 @@ void SnapshotBuilder::place_events(ObjectRange range, int64_t index) {
     trace.events = std::move(events_);
     events_.clear();
   } else {
-    trace.events.assign(events_.begin() + range.first, events_.begin() + range.first + range.count);
+    const auto own = std::span(events_).subspan(range.first, range.count);
+    trace.events.assign(own.begin(), own.end());
+    give_back_pages(own.data(), own.size_bytes());  // nothing reads them again
   }
   for (auto m = std::ranges::lower_bound(metadata_, uint64_t{range.first}, {}, &EventMetadata::event);
        m != metadata_.end() && m->event - range.first < range.count; ++m)
@@ -197,8 +202,10 @@ Result<TorchSnapshot> SnapshotBuilder::finish(const PickleReader& reader, const 
   for (auto& [index, trace] : devices_) {
     trace.settings = settings_;
     trace.pools = pools_;
-    const bool is_last = index == devices_.rbegin()->first;
-    trace.stacks = is_last ? std::move(stacks_) : stacks_;
+    if (devices_.size() == 1)
+      trace.stacks = std::move(stacks_);
+    else
+      take_own_stacks(trace, stacks_);
     snapshot.devices.push_back(std::move(trace));
   }
   for (const auto& [what, times] : imperfections_)

@@ -97,6 +97,33 @@ TEST(TorchSnapshot, EveryDeviceIsWritten) {
   EXPECT_EQ(snapshot->devices[1].annotations, traces[1].annotations);
 }
 
+// Not those of all: a file of many devices would take as many times its stacks.
+TEST(TorchSnapshot, ADeviceKeepsTheStacksThatItUses) {
+  std::vector<AllocationTrace> traces;
+  for (int device = 0; device < 3; ++device) {
+    traces.push_back(small_trace());
+    traces.back().device = device;
+    const StackId own =
+        traces.back().stacks.add({{.name = "of " + std::to_string(device), .filename = "model.py", .line = 1},
+                                  {.name = "<module>", .filename = "train.py", .line = 9}});
+    traces.back().segments[0].blocks[0].stack = own;
+    traces.back().events[2].stack = own;
+  }
+  std::ostringstream out;
+  write_torch_snapshot(traces, out);
+  const auto snapshot = read_torch_snapshot_bytes(out.str(), "many");
+  ASSERT_TRUE(snapshot) << snapshot.error().to_text();
+  ASSERT_EQ(snapshot->devices.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    const AllocationTrace& trace = snapshot->devices[i];
+    EXPECT_EQ(trace.stacks.size(), 2U);
+    EXPECT_EQ(trace.stacks.num_frames(), 3U);
+    EXPECT_EQ(trace.stacks.frame(trace.stacks.frames_of(*trace.events[2].stack)[0]).name,
+              "of " + std::to_string(i));
+    expect_equal(trace, traces[i]);
+  }
+}
+
 TEST(TorchSnapshot, TruncatedAnywhereIsAnError) {
   const std::string whole = written(small_trace());
   for (size_t length = 0; length < whole.size(); ++length) {
