@@ -194,6 +194,10 @@ namespace plimsoll {
   X(kSgdUpdate, "plimsoll::sgd_update", kFramework)                                                     \
   X(kSgdMomentumUpdate, "plimsoll::sgd_momentum_update", kFramework)                                    \
   X(kLionUpdate, "plimsoll::lion_update", kFramework)                                                   \
+  X(kAdafactorStatistics, "plimsoll::adafactor_statistics", kFramework)                                 \
+  X(kAdafactorMoments, "plimsoll::adafactor_moments", kFramework)                                       \
+  X(kAdafactorNorm, "plimsoll::adafactor_norm", kFramework)                                             \
+  X(kAdafactorUpdate, "plimsoll::adafactor_update", kFramework)                                         \
   X(kBoundary, "boundary", kView)
 
 enum class OpKind : uint8_t {
@@ -225,7 +229,9 @@ struct DimsAttr {  // transpose, permute
   std::array<int8_t, 6> dims{};
   friend bool operator==(const DimsAttr&, const DimsAttr&) = default;
 };
-struct SliceAttr {  // slice, select, narrow: start and step in elements of the dim
+// slice, select, narrow: start and step in elements of the dim. Adafactor's ops: of the whole tensor, flat,
+// the element with which the piece that they read begins.
+struct SliceAttr {
   int dim = 0;
   int64_t start = 0;
   int64_t step = 1;

@@ -1,12 +1,12 @@
 // The collectives that a program's ops need, over the ranks of its data-parallel group. Tensors are
-// contiguous, fp32 or bf16 and on the CPU; sizes and dtypes are the same on every rank (the program is, but
-// for offsets). Every rank calls the same collectives in the same order; a rank that doesn't is an error.
+// contiguous, fp64, fp32 or bf16 and on the CPU; sizes and dtypes are the same on every rank (the program is,
+// but for offsets). Every rank calls the same collectives in the same order; a rank that doesn't is an error.
 //
 //   const std::unique_ptr<Work> work = communicator.all_gather(whole, part);   // whole is [ranks x part]
 //   ... compute ...
 //   PLIMSOLL_CHECK(work->wait());
 //
-// Sums add the ranks' values in the order of the ranks, in fp32 (bf16 is rounded once, at the end): the same
+// Sums add the ranks' values in the order of the ranks, bf16 in fp32 (and rounded once, at the end): the same
 // bits on every rank and in every run, and the same whether a sum is reduced whole or scattered.
 // Implementations: communication/in_process.h (threads), communication/gloo.h (processes). NCCL is another
 // one, behind USE_C10D_NCCL; not there yet.

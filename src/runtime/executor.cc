@@ -24,6 +24,8 @@ double seconds_since(Clock::time_point start) {
 
 at::ScalarType scalar_type_of(DType dtype) {
   switch (dtype) {
+    case DType::kFloat64:
+      return at::kDouble;
     case DType::kFloat32:
       return at::kFloat;
     case DType::kBFloat16:

@@ -87,6 +87,19 @@ TEST_P(Ranks, StagesHaveTheSameLosses) {
   }
 }
 
+// Rows, columns and norms are summed over the ranks, and pieces of them are rounded to fp32 before.
+TEST_P(Ranks, StagesHaveTheSameLossesWithAdafactor) {
+  const std::vector<std::string> adafactor = {"optimizer.name=adafactor", "train.learning_rate=0.005"};
+  for (const char* precision : {"fp32", "bf16-mixed"}) {
+    const Steps expected = steps_of(GetParam(), 0, 1, precision, adafactor);
+    EXPECT_LT(expected.losses[4], expected.losses[0] - 0.1)
+        << "the same batch: nothing was learnt that could differ";
+    for (const int64_t stage : {1, 2, 3})
+      expect_same(steps_of(GetParam(), stage, 1, precision, adafactor), expected);
+    if (precision == std::string("fp32")) expect_same(steps_of(1, 0, 1, precision, adafactor), expected);
+  }
+}
+
 TEST_P(Ranks, NumbersOfRanksHaveTheSameLosses) {
   const Steps expected = steps_of(1, 0, 1);
   for (const int64_t stage : {0, 3}) expect_same(steps_of(GetParam(), stage, 1), expected);
@@ -113,9 +126,12 @@ TEST(Evaluation, IsTheLossOfTheNextStep) {
 
 // What is offloaded is computed elsewhere, by the same kernels: the same bits.
 TEST_P(Ranks, OffloadChangesNoBit) {
-  for (const char* precision : {"fp32", "bf16-mixed"})
+  for (const auto& [precision, optimizer] :
+       {std::pair("fp32", "adamw"), std::pair("bf16-mixed", "adamw"), std::pair("fp32", "adafactor"),
+        std::pair("bf16-mixed", "adafactor")})
     for (const int64_t stage : {0, 1, 2, 3}) {
-      const std::vector<std::string> clips = {"loop.clip_max_norm=0.5"};
+      const std::vector<std::string> clips = {"loop.clip_max_norm=0.5",
+                                              std::string("optimizer.name=") + optimizer};
       const Steps expected = steps_of(GetParam(), stage, 2, precision, clips);
       for (const std::string target : {"host", "disk"}) {
         std::vector<std::string> offload = {"offload.activations=host", "offload.optimizer=" + target,
@@ -123,7 +139,7 @@ TEST_P(Ranks, OffloadChangesNoBit) {
         if (stage == 3) offload.emplace_back("offload.parameters=host");
         offload.insert(offload.end(), clips.begin(), clips.end());
         EXPECT_TRUE(steps_of(GetParam(), stage, 2, precision, offload) == expected)
-            << target << ", stage " << stage << ", " << precision;
+            << target << ", stage " << stage << ", " << precision << ", " << optimizer;
       }
     }
 }
@@ -145,6 +161,21 @@ INSTANTIATE_TEST_SUITE_P(Stages, RankBytes,
                                          Bytes{2, 3,
                                                "offload.activations=host offload.optimizer=host "
                                                "offload.parameters=host precision=bf16-mixed"}));
+// One rank is stage 0.
+std::vector<Bytes> adafactors_bytes() {
+  std::vector<Bytes> all;
+  for (const int64_t ranks : {1, 2, 4})
+    for (const int64_t stage : {0, 1, 2, 3})
+      for (const std::string precision : {"fp32", "bf16-mixed"})
+        if (ranks > 1 || stage == 0)
+          all.push_back({ranks, stage, "optimizer.name=adafactor precision=" + precision});
+  for (const std::string offload : {"offload.optimizer=host", "offload.optimizer=disk offload.directory=/tmp",
+                                    "offload.optimizer=host offload.parameters=host",
+                                    "offload.optimizer=disk offload.directory=/tmp precision=bf16-mixed"})
+    for (const int64_t ranks : {1, 2}) all.push_back({ranks, 3, "optimizer.name=adafactor " + offload});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Adafactor, RankBytes, testing::ValuesIn(adafactors_bytes()));
 
 // One allocator counts a process, so each rank is one.
 TEST_P(RankBytes, AreWhatTheProgramSays) {

@@ -12,6 +12,7 @@ struct StepSettings {
   double epsilon = 1e-8;
   double weight_decay = 0.01;
   double momentum = 0.9;
+  double decay_rate = -0.8, clip_threshold = 1;
 };
 
 }  // namespace plimsoll::runtime

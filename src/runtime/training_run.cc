@@ -160,7 +160,9 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
                      .beta2 = run.beta2,
                      .epsilon = run.epsilon,
                      .weight_decay = run.weight_decay,
-                     .momentum = run.momentum};
+                     .momentum = run.momentum,
+                     .decay_rate = run.decay_rate,
+                     .clip_threshold = run.clip_threshold};
   PLIMSOLL_CHECK(play(fmt::format("step{}", iteration), training_.step));
   PLIMSOLL_CHECK(executor_->finish());  // the norm is summed over the ranks, parameters are gathered
   report.gradient_norm = std::sqrt(executor_->tensor(training_.squared_norm).item<double>());

@@ -241,6 +241,8 @@ struct RunSettings {
   double final_learning_rate = 0;  // of the cosine schedule, as a part of learning_rate
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
   double momentum = 0.9;         // of sgd-momentum
+  double decay_rate = -0.8;      // of adafactor: beta2 of step t is 1 - t^decay_rate
+  double clip_threshold = 1;     // of adafactor: the largest root mean square of an update
   int64_t threads = 0;           // of each rank; 0: the machine's cores over the local ranks
   std::string metrics;           // file for a JSON line a step; empty: none
   int64_t evaluate_every = 0;    // steps; 0: at the end only

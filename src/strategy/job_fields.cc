@@ -8,6 +8,7 @@
 #include "strategy/field_builders.h"
 #include "strategy/limits.h"
 #include "strategy/offload_fields.h"
+#include "strategy/train_fields.h"
 
 namespace plimsoll {
 namespace {
@@ -380,78 +381,6 @@ Fields training_fields() {
              .help = "PYTORCH_ALLOC_CONF as the environment would hold it",
              .reason = kTorchDefault},
             at(&Job::allocator, &AllocatorChoice::configuration)),
-  };
-}
-
-constexpr double kMaxLearningRate = 1e6;
-
-Fields train_fields() {
-  const auto run = [](auto member) { return at(&Job::run, member); };
-  const auto part = FieldRange{.lowest = 0, .highest = 1};
-  return {
-      integer({.path = "train.steps", .unit = "steps", .help = "optimizer steps of the whole run"},
-              {1, kMaxSteps}, run(&RunSettings::steps)),
-      integer({.path = "train.seed", .help = "of fresh weights and of the order of the data"}, {0, kMaxSteps},
-              run(&RunSettings::seed)),
-      words({.path = "train.weights",
-             .help = "safetensors file, index or folder to begin with",
-             .default_text = "fresh weights"},
-            run(&RunSettings::weights)),
-      number({.path = "train.learning_rate", .help = "highest of the schedule"},
-             {.lowest = 0, .highest = kMaxLearningRate}, run(&RunSettings::learning_rate)),
-      choice<LearningRateSchedule>(
-          {.path = "train.schedule", .help = "of the learning rate after the warm-up"},
-          run(&RunSettings::schedule)),
-      integer({.path = "train.warmup_steps", .unit = "steps", .help = "the learning rate rises linearly"},
-              {0, kMaxSteps}, run(&RunSettings::warmup_steps)),
-      number({.path = "train.final_learning_rate",
-              .help = "where the cosine schedule ends, as a part of train.learning_rate"},
-             part, run(&RunSettings::final_learning_rate)),
-      number({.path = "train.beta1", .help = "adamw's first moment, lion's share of it in the step"}, part,
-             run(&RunSettings::beta1)),
-      number({.path = "train.beta2", .help = "adamw's second moment, lion's first"}, part,
-             run(&RunSettings::beta2)),
-      number({.path = "train.epsilon", .help = "AdamW's, added to the root"}, part,
-             run(&RunSettings::epsilon)),
-      number({.path = "train.weight_decay",
-              .help = "of all parameters; with adamw and lion times the learning rate, with sgd added to the "
-                      "gradient"},
-             part, run(&RunSettings::weight_decay)),
-      number({.path = "train.momentum", .help = "of sgd-momentum"}, part, run(&RunSettings::momentum)),
-      integer(
-          {.path = "train.threads", .help = "of each rank's kernels; 0: the machine's cores over its ranks"},
-          {0, kMaxThreads}, run(&RunSettings::threads)),
-      words({.path = "train.metrics", .help = "file that gets a JSON line a step", .default_text = "none"},
-            run(&RunSettings::metrics)),
-      integer({.path = "train.evaluate_every",
-               .unit = "steps",
-               .help = "between evaluations on data.held_out; 0: one at the end"},
-              {0, kMaxSteps}, run(&RunSettings::evaluate_every)),
-      words({.path = "train.checkpoints", .help = "folder for checkpoints", .default_text = "none"},
-            run(&RunSettings::checkpoints)),
-      integer({.path = "train.checkpoint_every",
-               .unit = "steps",
-               .help = "between checkpoints; 0: one at the end"},
-              {0, kMaxSteps}, run(&RunSettings::checkpoint_every)),
-      boolean({.path = "train.resume", .help = "go on from the folder's last checkpoint"},
-              run(&RunSettings::resume)),
-  };
-}
-
-Fields data_fields() {
-  return {
-      words({.path = "data.path", .help = "what to train on: a file or a folder of files"},
-            at(&Job::data, &DataChoice::path)),
-      choice<DataFormat>({.path = "data.format",
-                          .help = "text: bytes are tokens; json-lines: a document a line; tokens: uint16 or "
-                                  "uint32 (docs/training_data.md); automatic: by the file's ending"},
-                         at(&Job::data, &DataChoice::format)),
-      words({.path = "data.json_key", .help = "of JSON lines: where the text stands"},
-            at(&Job::data, &DataChoice::json_key)),
-      words({.path = "data.held_out",
-             .help = "for evaluation: a file or a folder of files like data.path's, which leaves them out",
-             .default_text = "none"},
-            at(&Job::data, &DataChoice::held_out)),
   };
 }
 

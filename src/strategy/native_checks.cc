@@ -13,8 +13,9 @@ namespace plimsoll {
 namespace {
 
 constexpr std::array<std::string_view, 5> kFamilies = {"gpt2", "llama", "mistral", "qwen2", "qwen3"};
-constexpr std::array<OptimizerKind, 4> kOptimizers = {OptimizerKind::kAdamW, OptimizerKind::kSgd,
-                                                      OptimizerKind::kSgdMomentum, OptimizerKind::kLion};
+constexpr std::array<OptimizerKind, 5> kOptimizers = {OptimizerKind::kAdamW, OptimizerKind::kSgd,
+                                                      OptimizerKind::kSgdMomentum, OptimizerKind::kLion,
+                                                      OptimizerKind::kAdafactor};
 constexpr std::array<std::string_view, 3> kRopeTypes = {"default", "linear", "llama3"};
 
 void refuse(Errors& errors, std::string field, std::string message, std::string expected) {

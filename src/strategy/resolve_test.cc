@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "strategy/job_file.h"
+#include "strategy/usage.h"
 
 namespace plimsoll {
 namespace {
@@ -304,6 +305,17 @@ TEST(Resolve, ShardsThatDontDivideAreNoted) {
   // A rank holds a whole expert of 1 GiB in fp32, though there are only half as many as ranks.
   EXPECT_THAT(resolved({"hardware.gpus=16"}, experts)->notes,
               ElementsAre(HasSubstr("holds 1.00 GiB of parameters, 0.50 GiB more than an even share")));
+}
+
+// Of `plimsoll train`: what the optimizer reads passes silently.
+TEST(Resolve, SettingsOfOtherOptimizersAreNoted) {
+  Job job;
+  for (const char* setting : {"optimizer.name=adafactor", "train.momentum=0.5", "train.clip_threshold=2",
+                              "train.beta2=0.999", "train.weight_decay=0.1"})
+    ASSERT_TRUE(apply_setting(job, setting));
+  EXPECT_THAT(notes_on_optimizer(job),
+              ElementsAre("train.beta2 has no effect with adafactor, it is read by adamw and lion",
+                          "train.momentum has no effect with adafactor, it is read by sgd-momentum"));
 }
 
 TEST(Resolve, HarmlessOptionsWithoutEffectAreNoted) {

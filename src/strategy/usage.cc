@@ -1,5 +1,12 @@
 #include "strategy/usage.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "strategy/field.h"
+#include "strategy/names.h"
 #include "strategy/resolve.h"
 #include "strategy/trainable.h"
 
@@ -115,6 +122,21 @@ constexpr Rule kRules[] = {
      .is_harmless = true},
 };
 
+using Kind = OptimizerKind;
+struct Reader {
+  std::string_view path;
+  std::vector<Kind> optimizers;  // of framework native, that read it
+};
+const std::vector<Reader>& readers() {
+  static const std::vector<Reader> all = {{"train.beta1", {Kind::kAdamW, Kind::kLion}},
+                                          {"train.beta2", {Kind::kAdamW, Kind::kLion}},
+                                          {"train.epsilon", {Kind::kAdamW}},
+                                          {"train.momentum", {Kind::kSgdMomentum}},
+                                          {"train.decay_rate", {Kind::kAdafactor}},
+                                          {"train.clip_threshold", {Kind::kAdafactor}}};
+  return all;
+}
+
 bool covers(const Rule& rule, std::string_view path) {
   return rule.path.ends_with('.') ? path.starts_with(rule.path) : path == rule.path;
 }
@@ -127,6 +149,21 @@ std::optional<Unused> why_unused(std::string_view path, const ResolvedJob& resol
     if (covers(rule, path) && !rule.is_used(resolved, architecture))
       return Unused{.needs = std::string(rule.needs), .is_harmless = rule.is_harmless};
   return std::nullopt;
+}
+
+std::vector<std::string> notes_on_optimizer(const Job& job) {
+  const Job fresh;
+  std::vector<std::string> notes;
+  for (const auto& [path, optimizers] : readers()) {
+    const Field* const field = find_field(path);
+    const bool is_given = job.given.contains(std::string(path)) || field->get(job) != field->get(fresh);
+    if (!is_given || std::ranges::find(optimizers, job.optimizer.kind) != optimizers.end()) continue;
+    std::vector<std::string> names;
+    for (const OptimizerKind kind : optimizers) names.push_back(name_of(Optimizer{.kind = kind}));
+    notes.push_back(fmt::format("{} has no effect with {}, it is read by {}", path, name_of(job.optimizer),
+                                fmt::join(names, " and ")));
+  }
+  return notes;
 }
 
 }  // namespace plimsoll

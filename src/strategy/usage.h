@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/architecture.h"
 #include "strategy/job.h"
@@ -18,5 +19,8 @@ struct Unused {
 // Empty: the field has an effect.
 std::optional<Unused> why_unused(std::string_view path, const ResolvedJob& resolved,
                                  const Architecture& architecture);
+
+// Notes for `plimsoll train`: given fields that the job's optimizer doesn't read.
+std::vector<std::string> notes_on_optimizer(const Job& job);
 
 }  // namespace plimsoll

@@ -66,7 +66,7 @@ Result<uint32_t> checksum_of(uint64_t bytes, Read&& read) {
 }  // namespace
 
 Result<CheckpointReader> CheckpointReader::open(const fs::path& folder, const CheckpointState& state,
-                                                const Architecture& architecture) {
+                                                const std::vector<SavedArray>& expected) {
   CheckpointReader reader;
   PLIMSOLL_TRY(model, ModelWeights::open(folder));
   reader.model_.push_back(std::move(model));
@@ -79,8 +79,7 @@ Result<CheckpointReader> CheckpointReader::open(const fs::path& folder, const Ch
           {.begin = name.begin, .elements = tensor.shape[0], .file = i, .tensor = &tensor});
     }
   for (auto& [array, pieces] : reader.stored_) std::ranges::sort(pieces, {}, &Stored::begin);
-  for (const std::string& array : state.states)
-    for (const ParameterTensor& p : architecture.parameters) PLIMSOLL_CHECK(reader.check_cover(array, p));
+  for (const SavedArray& array : expected) PLIMSOLL_CHECK(reader.check_cover(array));
   return reader;
 }
 
@@ -99,8 +98,8 @@ Result<void> CheckpointReader::add_file(const fs::path& path, const CheckpointSt
   return {};
 }
 
-Result<void> CheckpointReader::check_cover(const std::string& array, const ParameterTensor& parameter) const {
-  const auto found = stored_.find({array, parameter.name});
+Result<void> CheckpointReader::check_cover(const SavedArray& array) const {
+  const auto found = stored_.find({array.state, array.parameter});
   const fs::path folder = fs::path(files_.front().name()).parent_path();
   int64_t end = 0;
   if (found != stored_.end())
@@ -108,10 +107,10 @@ Result<void> CheckpointReader::check_cover(const std::string& array, const Param
       if (s.begin != end) break;
       end += s.elements;
     }
-  if (end == parameter.elements()) return {};
-  return wrong(folder.string(), fmt::format("{}:{}", array, parameter.name),
+  if (end == array.elements) return {};
+  return wrong(folder.string(), fmt::format("{}:{}", array.state, array.parameter),
                fmt::format("the optimizer's files hold the elements up to {}", end),
-               fmt::format("{}, each once", parameter.elements()));
+               fmt::format("{}, each once", array.elements));
 }
 
 Result<void> CheckpointReader::check_states_of(const SafetensorsFile& file) const {

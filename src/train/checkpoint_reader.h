@@ -1,7 +1,7 @@
 // The optimizer's states in a checkpoint, as whoever wrote it divided them among its ranks: any part of any
 // parameter's can be read.
 //
-//   PLIMSOLL_TRY(reader, CheckpointReader::open(folder, state, architecture));
+//   PLIMSOLL_TRY(reader, CheckpointReader::open(folder, state, expected));
 //   PLIMSOLL_CHECK(reader.check_sums(rank, ranks));
 //   PLIMSOLL_CHECK(reader.read("exp_avg", "model.norm.weight", begin, to));
 //
@@ -17,18 +17,23 @@
 #include <utility>
 #include <vector>
 
-#include "model/architecture.h"
 #include "train/checkpoint_state.h"
 #include "weights/model_weights.h"
 #include "weights/safetensors_file.h"
 
 namespace plimsoll {
 
+// A state of a parameter.
+struct SavedArray {
+  std::string state, parameter;
+  int64_t elements = 0;
+};
+
 class CheckpointReader {
  public:
-  // Every element of every state is there once.
+  // Every element of what is expected is there once.
   static Result<CheckpointReader> open(const std::filesystem::path& folder, const CheckpointState& state,
-                                       const Architecture& architecture);
+                                       const std::vector<SavedArray>& expected);
 
   // Reads what falls to this rank of all that was saved, weights and states, and compares checksums.
   Result<void> check_sums(int64_t rank, int64_t ranks) const;
@@ -45,7 +50,7 @@ class CheckpointReader {
   using Array = std::pair<std::string, std::string>;  // state, parameter
 
   Result<void> add_file(const std::filesystem::path& path, const CheckpointState& state);
-  Result<void> check_cover(const std::string& array, const ParameterTensor& parameter) const;
+  Result<void> check_cover(const SavedArray& array) const;
   Result<void> check_states_of(const SafetensorsFile& file) const;
   Result<void> check_weights_of(const SafetensorsFile& file, const std::string& name,
                                 const std::string& sum) const;

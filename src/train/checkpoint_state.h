@@ -24,7 +24,7 @@ struct CheckpointState {
   int64_t seed = 0, global_batch = 0;
   int64_t parameters = 0;  // elements, tied ones once
   std::string optimizer;
-  std::vector<std::string> states;  // the optimizer's, of every parameter: "exp_avg"
+  std::vector<std::string> states;  // the optimizer's: "exp_avg"
   int64_t ranks = 1;                // that wrote it: so many optimizer files
   int64_t zero_stage = 0;
   std::string precision;

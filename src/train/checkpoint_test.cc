@@ -162,6 +162,9 @@ std::vector<double> second_half(const std::vector<double>& losses) {
 const std::vector<std::string> kOnHost = {"offload.optimizer=host", "offload.activations=host"};
 const std::vector<std::string> kOnDisk = {"offload.optimizer=disk", "offload.directory=/tmp"};
 const std::vector<std::string> kAllOnHost = {"offload.optimizer=host", "offload.parameters=host"};
+const std::vector<std::string> kAdafactor = {"optimizer.name=adafactor"};
+const std::vector<std::string> kAdafactorOnDisk = {"optimizer.name=adafactor", "offload.optimizer=disk",
+                                                   "offload.directory=/tmp"};
 
 class ResumeAlike : public CheckpointTest, public testing::WithParamInterface<Plan> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -171,7 +174,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Plan{.ranks = 4, .stage = 3}, Plan{.ranks = 2, .stage = 3, .precision = "bf16-mixed"},
                     Plan{.more = kOnHost}, Plan{.more = kOnDisk},
                     Plan{.ranks = 2, .stage = 2, .precision = "bf16-mixed", .more = kOnDisk},
-                    Plan{.ranks = 2, .stage = 3, .more = kAllOnHost}));
+                    Plan{.ranks = 2, .stage = 3, .more = kAllOnHost}, Plan{.more = kAdafactor},
+                    Plan{.ranks = 2, .stage = 0, .more = kAdafactor},
+                    Plan{.ranks = 4, .stage = 3, .precision = "bf16-mixed", .more = kAdafactor},
+                    Plan{.ranks = 2, .stage = 1, .more = kAdafactorOnDisk}));
 
 TEST_P(ResumeAlike, GoesOnWithTheSameBits) {
   Plan plan = GetParam();
@@ -189,18 +195,21 @@ struct Change {
   Plan before, after;
 };
 class ResumeChanged : public CheckpointTest, public testing::WithParamInterface<Change> {};
-INSTANTIATE_TEST_SUITE_P(Strategies, ResumeChanged,
-                         testing::Values(Change{{.ranks = 1}, {.ranks = 4, .stage = 3}},
-                                         Change{{.ranks = 4, .stage = 3}, {.ranks = 1}},
-                                         Change{{.ranks = 4, .stage = 3}, {.ranks = 2, .stage = 2}},
-                                         Change{{.ranks = 2, .stage = 0}, {.ranks = 4, .stage = 1}},
-                                         Change{{.ranks = 4, .stage = 0}, {.ranks = 1, .accumulation = 4}},
-                                         Change{{.ranks = 1, .more = kOnDisk}, {.ranks = 1}},
-                                         Change{{.ranks = 1}, {.ranks = 1, .more = kOnDisk}},
-                                         Change{{.ranks = 2, .stage = 1, .more = kOnDisk},
-                                                {.ranks = 4, .stage = 3, .more = kAllOnHost}},
-                                         Change{{.ranks = 2, .stage = 3, .precision = "bf16-mixed"},
-                                                {.ranks = 1, .accumulation = 2, .precision = "bf16-mixed"}}));
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, ResumeChanged,
+    testing::Values(
+        Change{{.ranks = 1}, {.ranks = 4, .stage = 3}}, Change{{.ranks = 4, .stage = 3}, {.ranks = 1}},
+        Change{{.ranks = 4, .stage = 3}, {.ranks = 2, .stage = 2}},
+        Change{{.ranks = 2, .stage = 0}, {.ranks = 4, .stage = 1}},
+        Change{{.ranks = 4, .stage = 0}, {.ranks = 1, .accumulation = 4}},
+        Change{{.ranks = 1, .more = kOnDisk}, {.ranks = 1}},
+        Change{{.ranks = 1}, {.ranks = 1, .more = kOnDisk}},
+        Change{{.ranks = 1, .more = kAdafactor}, {.ranks = 4, .stage = 3, .more = kAdafactor}},
+        Change{{.ranks = 4, .stage = 3, .more = kAdafactor}, {.ranks = 1, .more = kAdafactorOnDisk}},
+        Change{{.ranks = 2, .stage = 0, .more = kAdafactor}, {.ranks = 4, .stage = 2, .more = kAdafactor}},
+        Change{{.ranks = 2, .stage = 1, .more = kOnDisk}, {.ranks = 4, .stage = 3, .more = kAllOnHost}},
+        Change{{.ranks = 2, .stage = 3, .precision = "bf16-mixed"},
+               {.ranks = 1, .accumulation = 2, .precision = "bf16-mixed"}}));
 
 // fp32: sums of other micro-batches are rounded in another order. bf16-mixed: micro-batches are the same
 // here, and summed in the same order.
@@ -339,7 +348,8 @@ TEST_F(CheckpointTest, PiecesAreEveryElementOnce) {
       for (const native::Unit& unit : native::make_units(*a, is_sharded ? ranks : 1))
         for (int64_t r = 0; r < ranks; ++r)
           for (const Piece& piece :
-               pieces_written(unit, is_sharded ? unit.elements / ranks : unit.elements, r, ranks)) {
+               pieces_written({unit.tensors, unit.elements},
+                              is_sharded ? unit.elements / ranks : unit.elements, r, ranks)) {
             EXPECT_EQ(piece.begin, written[piece.parameter]);
             written[piece.parameter] += piece.elements;
           }

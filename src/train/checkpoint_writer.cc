@@ -50,8 +50,7 @@ class CheckpointWriter {
         content_(content),
         partial_(content.folder.string() + std::string(kPartialEnding)),
         rank_(content.communicator ? content.communicator->rank() : 0),
-        ranks_(content.communicator ? content.communicator->size() : 1),
-        states_(state_names(run.training().units.front().states.size())) {
+        ranks_(content.communicator ? content.communicator->size() : 1) {
     std::vector<TensorSpec> specs;
     for (const ParameterTensor& p : content.architecture.parameters)
       specs.push_back({.name = p.name, .dtype = DType::kFloat32, .shape = p.shape});
@@ -80,84 +79,68 @@ class CheckpointWriter {
     return put_file(partial_ / "config.json", content_.model_config);
   }
 
-  // What the optimizer keeps of a unit: the program's tensors, or copies of those on disk.
-  struct Arrays {
-    at::Tensor master;
-    std::vector<at::Tensor> states;
-  };
-  Result<Arrays> load(const native::UnitTensors& u) {
-    PLIMSOLL_TRY(master, run_.executor().load(u.master));
-    Arrays arrays{.master = std::move(master)};
-    for (const TensorId id : u.states) {
-      PLIMSOLL_TRY(state, run_.executor().load(id));
-      arrays.states.push_back(std::move(state));
-    }
-    return arrays;
+  const std::string& parameter_of(const Piece& piece) const {
+    return content_.architecture.parameters[piece.parameter].name;
   }
-  int64_t elements_of(TensorId id) const { return run_.training().program.tensor(id).layout.elements(); }
 
-  static std::span<const std::byte> bytes_of(const at::Tensor& array, const Piece& piece) {
+  using Data = std::span<const std::byte>;
+  static Data bytes_of(const at::Tensor& array, const Piece& piece) {
     return {static_cast<const std::byte*>(array.const_data_ptr()) + piece.place * array.element_size(),
             static_cast<size_t>(piece.elements * array.element_size())};
   }
 
   // What this rank writes of each unit.
   Result<void> write_own() {
-    PLIMSOLL_CHECK(check_arrays());
     PLIMSOLL_TRY(model, SharedModelWriter::join(partial_, specs_));
     std::vector<TensorSpec> specs;
     SafetensorsMetadata metadata = kPyTorchMetadata;
-    PLIMSOLL_CHECK(for_each_piece([&](const Arrays& u, const Piece& piece) {
-      const std::string& parameter = content_.architecture.parameters[piece.parameter].name;
+    PLIMSOLL_CHECK(for_each_weight([&](const std::string& parameter, const Piece& piece, Data bytes) {
       metadata[piece_name(kWeights, parameter, piece.begin) + fmt::format(":{}", piece.elements)] =
-          checksum_text(checksum(bytes_of(u.master, piece)));
-      for (size_t s = 0; s < states_.size(); ++s) {
-        specs.push_back({.name = piece_name(states_[s], parameter, piece.begin),
-                         .dtype = DType::kFloat32,
-                         .shape = {piece.elements}});
-        metadata[specs.back().name] = checksum_text(checksum(bytes_of(u.states[s], piece)));
-      }
+          checksum_text(checksum(bytes));
+      return model.write(spec_of_.at(parameter), static_cast<uint64_t>(piece.begin) * sizeof(float), bytes);
+    }));
+    PLIMSOLL_CHECK(for_each_state([&](const std::string& name, const Piece& piece, Data bytes) {
+      specs.push_back({.name = name, .dtype = DType::kFloat32, .shape = {piece.elements}});
+      metadata[name] = checksum_text(checksum(bytes));
       return Result<void>();
     }));
     PLIMSOLL_TRY(optimizer,
                  SafetensorsWriter::create(partial_ / optimizer_file(rank_, ranks_), specs, metadata));
-    PLIMSOLL_CHECK(for_each_piece([&](const Arrays& u, const Piece& piece) -> Result<void> {
-      const std::string& parameter = content_.architecture.parameters[piece.parameter].name;
-      PLIMSOLL_CHECK(model.write(spec_of_.at(parameter), static_cast<uint64_t>(piece.begin) * sizeof(float),
-                                 bytes_of(u.master, piece)));
-      for (const at::Tensor& state : u.states) PLIMSOLL_CHECK(optimizer.write(bytes_of(state, piece)));
-      return {};
-    }));
+    PLIMSOLL_CHECK(
+        for_each_state([&](const std::string&, const Piece&, Data bytes) { return optimizer.write(bytes); }));
     PLIMSOLL_CHECK(model.sync());
     return optimizer.finish();
   }
 
-  // Pieces are cut alike for all arrays of a unit.
-  Result<void> check_arrays() {
+  // f(parameter, piece, bytes): masters.
+  template <typename Function>
+  Result<void> for_each_weight(Function&& f) {
     for (const native::UnitTensors& u : run_.training().units) {
-      const int64_t held = elements_of(u.master);
-      for (const TensorId state : u.states)
-        if (elements_of(state) != held || u.states.size() != states_.size())
-          return fail({.position = {.key = "train.checkpoints"},
-                       .message = fmt::format("the states of {} can't be saved", content_.state.optimizer),
-                       .expected = "an optimizer with states in the parameters' shapes"});
+      PLIMSOLL_TRY(master, run_.executor().load(u.master));
+      for (const Piece& piece :
+           pieces_written({u.unit.tensors, u.unit.elements}, master.numel(), rank_, ranks_))
+        PLIMSOLL_CHECK(f(parameter_of(piece), piece, bytes_of(master, piece)));
     }
     return {};
   }
 
+  // f(name of the piece, piece, bytes): what the optimizer keeps, the program's tensors or copies of those on
+  // disk.
   template <typename Function>
-  Result<void> for_each_piece(Function&& function) {
-    for (const native::UnitTensors& u : run_.training().units) {
-      PLIMSOLL_TRY(arrays, load(u));
-      for (const Piece& piece : pieces_written(u.unit, elements_of(u.master), rank_, ranks_))
-        PLIMSOLL_CHECK(function(arrays, piece));
-    }
+  Result<void> for_each_state(Function&& f) {
+    for (const native::UnitTensors& u : run_.training().units)
+      for (const native::UnitState& s : u.states) {
+        PLIMSOLL_TRY(state, run_.executor().load(s.tensor));
+        const ArrayLayout layout{s.layout.tensors, s.layout.elements};
+        for (const Piece& piece : pieces_written(layout, state.numel(), rank_, ranks_))
+          PLIMSOLL_CHECK(f(piece_name(s.layout.names[piece.tensor], parameter_of(piece), piece.begin), piece,
+                           bytes_of(state, piece)));
+      }
     return {};
   }
 
   Result<void> finish() {
     CheckpointState state = content_.state;
-    state.states = states_;
     state.ranks = ranks_;
     PLIMSOLL_CHECK(put_file(partial_ / kStateFile, checkpoint_state_text(state)));
     PLIMSOLL_CHECK(sync_folder(partial_));
@@ -171,7 +154,6 @@ class CheckpointWriter {
   const CheckpointContent& content_;
   fs::path partial_;
   int64_t rank_, ranks_;
-  std::vector<std::string> states_;
   std::vector<TensorSpec> specs_;
   std::map<std::string, size_t> spec_of_;
 };
@@ -180,14 +162,6 @@ class CheckpointWriter {
 
 std::string optimizer_file(int64_t rank, int64_t ranks) {
   return fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank + 1, ranks);
-}
-
-// Two are Adam's, as torch.optim calls them.
-std::vector<std::string> state_names(size_t count) {
-  if (count == 2) return {"exp_avg", "exp_avg_sq"};
-  std::vector<std::string> names;
-  for (size_t i = 0; i < count; ++i) names.push_back(fmt::format("state_{}", i));
-  return names;
 }
 
 std::string piece_name(std::string_view array, std::string_view parameter, int64_t begin) {

@@ -25,7 +25,7 @@ struct CheckpointContent {
   std::filesystem::path folder;  // that isn't there yet; all ranks see it
   const Architecture& architecture;
   std::string model_config;                       // config.json
-  CheckpointState state;                          // `states` and `ranks` are filled in
+  CheckpointState state;                          // `ranks` is filled in
   runtime::Communicator* communicator = nullptr;  // null: one rank
 };
 
@@ -33,8 +33,6 @@ Result<void> write_checkpoint(runtime::TrainingRun& run, const CheckpointContent
 
 // "optimizer-00001-of-00004.safetensors", of rank 0 of 4.
 std::string optimizer_file(int64_t rank, int64_t ranks);
-// Names of the states of a parameter in the files. `count` is how many the program has.
-std::vector<std::string> state_names(size_t count);
 
 // The same result everywhere: an error where any rank has one (train/agreement.h). Null: one rank.
 Result<void> agree_on(runtime::Communicator* communicator, const Result<void>& own);

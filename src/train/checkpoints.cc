@@ -2,12 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/list_folder.h"
 #include "base/read_file.h"
+#include "frameworks/native/optimizers.h"
 #include "importers/hf_config/json_tree.h"
 #include "strategy/names.h"
 #include "train/checkpoint_pieces.h"
@@ -29,6 +31,11 @@ std::optional<int64_t> step_of(const std::string& name) {
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   const bool is_step = problem == std::errc() && end == digits.data() + digits.size() && step > 0;
   return is_step ? std::optional(step) : std::nullopt;
+}
+
+std::vector<std::string> state_names(const ResolvedJob& job) {
+  const auto& names = native::optimizer_row(job.optimizer.kind).states;
+  return {names.begin(), names.end()};
 }
 
 std::string fingerprint_text(uint64_t fingerprint) { return fmt::format("{:016x}", fingerprint); }
@@ -128,22 +135,29 @@ Result<void> Checkpoints::restore(runtime::TrainingRun& run, Batches& batches) {
 
 Result<void> Checkpoints::restore_states(runtime::TrainingRun& run) {
   const CheckpointState& state = from_->state;
-  PLIMSOLL_TRY(reader, CheckpointReader::open(from_->folder, state, options_.architecture));
+  if (const std::vector<std::string> names = state_names(options_.job); names != state.states)
+    return other(from_->folder, "states", fmt::format("is {}", fmt::join(state.states, ", ")),
+                 fmt::format("{}", fmt::join(names, ", ")));
+  const auto name_of_parameter = [&](size_t i) { return options_.architecture.parameters[i].name; };
+  std::vector<SavedArray> expected;
+  for (const native::UnitTensors& u : run.training().units)
+    for (const auto& [id, layout] : u.states)
+      for (size_t i = 0; i < layout.tensors.size(); ++i)
+        expected.push_back({.state = std::string(layout.names[i]),
+                            .parameter = name_of_parameter(layout.tensors[i].parameter),
+                            .elements = layout.tensors[i].elements});
+  PLIMSOLL_TRY(reader, CheckpointReader::open(from_->folder, state, expected));
   PLIMSOLL_CHECK(reader.check_sums(rank(), ranks()));
-  for (const native::UnitTensors& u : run.training().units) {
-    if (state_names(u.states.size()) != state.states)
-      return other(from_->folder, "states", fmt::format("has {} states of a parameter", state.states.size()),
-                   fmt::format("{}", u.states.size()));
-    for (size_t s = 0; s < u.states.size(); ++s) {
-      PLIMSOLL_TRY(array, run.executor().load(u.states[s]));
+  for (const native::UnitTensors& u : run.training().units)
+    for (const auto& [id, layout] : u.states) {
+      PLIMSOLL_TRY(array, run.executor().load(id));
       auto* const elements = static_cast<float*>(array.mutable_data_ptr());
-      for (const Piece& piece : pieces_held(u.unit, array.numel(), rank()))
-        PLIMSOLL_CHECK(reader.read(state.states[s], options_.architecture.parameters[piece.parameter].name,
-                                   piece.begin,
+      for (const Piece& piece : pieces_held({layout.tensors, layout.elements}, array.numel(), rank()))
+        PLIMSOLL_CHECK(reader.read(std::string(layout.names[piece.tensor]),
+                                   name_of_parameter(piece.parameter), piece.begin,
                                    {elements + piece.place, static_cast<size_t>(piece.elements)}));
-      PLIMSOLL_CHECK(run.executor().save(u.states[s], array));
+      PLIMSOLL_CHECK(run.executor().save(id, array));
     }
-  }
   return {};
 }
 
@@ -172,6 +186,7 @@ Result<void> Checkpoints::save(runtime::TrainingRun& run, const Batches& batches
                       .global_batch = job.batch.global_batch,
                       .parameters = options_.architecture.parameter_count(),
                       .optimizer = name_of(job.optimizer),
+                      .states = state_names(job),
                       .zero_stage = job.engine == DataParallelEngine::kZero ? job.zero.stage : 0,
                       .precision = std::string(name_of(job.precision)),
                       .loss = loss,

@@ -21,6 +21,7 @@
 #include "runtime/training_run.h"
 #include "strategy/job_file.h"
 #include "strategy/resolve.h"
+#include "strategy/usage.h"
 #include "train/agreement.h"
 #include "train/batch_dump.h"
 #include "train/batches.h"
@@ -209,13 +210,12 @@ class RankRun {
   }
 
   void say_where_it_begins() const {
-    if (!checkpoints_->resumes() || place_.rank != 0) return;
-    std::fputs(
-        fmt::format("goes on after step {} from {}\n", run_->steps_done(), checkpoints_->weights().string())
-            .c_str(),
-        stderr);
-    for (const std::string& note : checkpoints_->notes())
-      std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
+    if (place_.rank != 0) return;
+    const auto say = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+    for (const std::string& note : notes_on_optimizer(prepared_->job)) say("note: " + note);
+    if (!checkpoints_->resumes()) return;
+    say(fmt::format("goes on after step {} from {}", run_->steps_done(), checkpoints_->weights().string()));
+    for (const std::string& note : checkpoints_->notes()) say("note: " + note);
   }
 
   Result<runtime::WeightSource> weights() {

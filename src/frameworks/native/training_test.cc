@@ -49,6 +49,57 @@ TEST_P(Stages, OptimizersKeepTheirStates) {
   }
 }
 
+// Of a matrix a mean for each row and each column, of a vector one number an element; on every rank all of
+// them. The step's temporaries are statistics in fp64 of all units, which become a unit's factors in fp32 one
+// after another, and a norm of each tensor.
+TEST_P(Stages, AdafactorKeepsMeansOfRowsAndColumns) {
+  for (const std::string family : {"llama", "gpt2"}) {
+    const Architecture a = small(family);
+    int64_t means = 0;
+    for (const ParameterTensor& p : a.parameters)
+      means += std::accumulate(p.shape.begin(), p.shape.end(), int64_t{0});
+    const Training t = training_of(a, with_stage(GetParam(), {"optimizer.name=adafactor"}));
+    Holdings holdings(t);
+    holdings.play({t.load});
+    EXPECT_EQ(holdings.live(Tier::kGpu, Category::kOptimizerState), 4 * means) << family;
+    holdings.play({t.micro_steps[0].forward, t.micro_steps[0].backward}).play({t.step});
+    int64_t temporaries = 8 * means, peak = 0;
+    for (const UnitTensors& u : t.units) {
+      const int64_t of_unit = u.states[0].layout.elements;
+      peak = std::max(peak, temporaries + 4 * of_unit);
+      temporaries -= (8 - 4) * of_unit;
+    }
+    EXPECT_EQ(holdings.peak(Tier::kGpu, Category::kTemporary),
+              peak + 8 * static_cast<int64_t>(a.parameters.size()))
+        << family;
+    EXPECT_EQ(holdings.live(Tier::kGpu, Category::kTemporary), 0) << family;
+    const std::string text = to_text(t.program);
+    const Result<Program> parsed = parse_program(text, "test");
+    ASSERT_TRUE(parsed) << parsed.error().to_text();
+    EXPECT_EQ(to_text(*parsed), text);
+  }
+}
+
+// Of each tensor a rank reads its piece and changes it, and nothing that another rank has: the pieces of all
+// ranks are the tensor.
+TEST_P(Stages, AdafactorsPiecesAreEveryElementOnce) {
+  const Architecture a = small("gpt2");
+  const int64_t ranks = GetParam() >= 1 ? kRanks : 1;
+  std::map<std::string, int64_t> updated;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const Training t = training_of(a, with_stage(GetParam(), {"optimizer.name=adafactor"}), rank);
+    for (const Op& op : t.program.ops) {
+      if (op.kind != OpKind::kAdafactorUpdate) continue;
+      int64_t& end = updated[t.program.module_name(op.module)];
+      const int64_t elements = t.program.tensor(t.program.inputs(op)[0]).layout.elements();
+      if (elements == 0) continue;
+      EXPECT_EQ(std::get<SliceAttr>(t.program.attributes_of(op)).start, end);
+      end += elements;
+    }
+  }
+  for (const ParameterTensor& p : a.parameters) EXPECT_EQ(updated[p.name], p.elements()) << p.name;
+}
+
 // In fp32 a linear layer's gradient is added by its product, and so are those of the hidden states that
 // several layers read: no storage, no pass over it.
 TEST(NativeTraining, ProductsAreSummedInPlace) {
@@ -107,14 +158,17 @@ TEST_P(Stages, StepsLeaveNothingBehind) {
 
 // Ranks differ in where their part begins, in nothing else.
 TEST_P(Stages, RanksAreAlikeButForOffsets) {
-  const Training first = training_of(small("gpt2"), with_stage(GetParam()), 0);
-  const Training last = training_of(small("gpt2"), with_stage(GetParam()), kRanks - 1);
-  ASSERT_EQ(first.program.statements.size(), last.program.statements.size());
-  ASSERT_EQ(first.program.storages.size(), last.program.storages.size());
-  for (size_t i = 0; i < first.program.storages.size(); ++i)
-    EXPECT_EQ(first.program.storages[i].bytes, last.program.storages[i].bytes);
-  for (size_t i = 0; i < first.program.ops.size(); ++i)
-    EXPECT_EQ(first.program.ops[i].kind, last.program.ops[i].kind);
+  for (const std::string optimizer : {"adamw", "adafactor"}) {
+    const std::vector<std::string> settings = with_stage(GetParam(), {"optimizer.name=" + optimizer});
+    const Training first = training_of(small("gpt2"), settings, 0);
+    const Training last = training_of(small("gpt2"), settings, kRanks - 1);
+    ASSERT_EQ(first.program.statements.size(), last.program.statements.size());
+    ASSERT_EQ(first.program.storages.size(), last.program.storages.size());
+    for (size_t i = 0; i < first.program.storages.size(); ++i)
+      EXPECT_EQ(first.program.storages[i].bytes, last.program.storages[i].bytes);
+    for (size_t i = 0; i < first.program.ops.size(); ++i)
+      EXPECT_EQ(first.program.ops[i].kind, last.program.ops[i].kind);
+  }
 }
 
 TEST_P(Stages, TextFormRoundTrips) {
@@ -165,9 +219,7 @@ TEST(NativeTraining, WhatItCannotDoIsRefusedByName) {
   EXPECT_THAT(error("llama", {"optimizer.name=muon"}),
               HasSubstr("muon is not supported with framework native"));
   EXPECT_THAT(error("llama", {"optimizer.name=sgd-fused"}),
-              HasSubstr("one of adamw, sgd, sgd-momentum, lion"));
-  EXPECT_THAT(error("llama", {"optimizer.name=adafactor"}),
-              HasSubstr("adafactor is not supported with framework native"));
+              HasSubstr("one of adamw, sgd, sgd-momentum, lion, adafactor"));
   EXPECT_THAT(error("llama", {"loss.path=chunked"}),
               HasSubstr("chunked is not supported with framework native"));
   EXPECT_THAT(error("llama", {"loop.hold_outputs=true"}), HasSubstr("loop.hold_outputs"));

@@ -15,7 +15,7 @@ Zero::Zero(Recorder& recorder, const Architecture& architecture, const ResolvedJ
       dtype_(parameter_dtype(job.precision)),
       parameters_(architecture.parameters.size()),
       place_of_(architecture.parameters.size()),
-      optimizer_(recorder, job) {
+      optimizer_(recorder, architecture, job) {
   for (Unit& unit : make_units(architecture, shards())) states_.push_back({.unit = std::move(unit)});
   for (size_t u = 0; u < states_.size(); ++u)
     for (size_t i = 0; i < states_[u].unit.tensors.size(); ++i)
@@ -58,7 +58,7 @@ std::vector<Value> Zero::views_of(const Value& flat, const State& s) {
 
 Value Zero::part_of(const Value& whole, const State& s) {
   const With<ModuleId> m(r_.module, r_.program().module(s.unit.name));
-  return ops::slice(whole, 0, is_sharded(1) ? rank_ * shard_elements(s) : 0, shard_elements(s));
+  return ops::slice(whole, 0, first_element(s), shard_elements(s));
 }
 
 void Zero::load() {
@@ -110,7 +110,7 @@ void Zero::load_unit(State& s) {
   Value part;
   if (optimizer_.has_own_master()) part = part_of(staging, s);
   staging.reset();
-  optimizer_.add(s.unit.name, s.shard, std::move(part));
+  optimizer_.add(s.unit, first_element(s), s.shard, std::move(part));
   if (comes_and_goes()) r_.free_storage(s.whole.info().storage, Holder::kPersistent);
 }
 
@@ -321,8 +321,8 @@ void Zero::step() {
       collective(OpKind::kAllGather, Stream::kAllGather, {&s.whole, &s.shard});
   }};
   if (is_sharded(1))
-    hooks.sum_over_ranks = [&](const Value& scalar) {
-      collective(OpKind::kAllReduce, Stream::kCompute, {&scalar});
+    hooks.sum_over_ranks = [&](const Value& tensor) {
+      collective(OpKind::kAllReduce, Stream::kCompute, {&tensor});
     };
   optimizer_.step(std::move(gradients), hooks);
 }

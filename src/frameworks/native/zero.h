@@ -34,11 +34,11 @@ namespace plimsoll::native {
 // Tensors of a unit in the complete program. All flat ones are [elements] or [elements / ranks].
 struct UnitTensors {
   Unit unit;
-  TensorId whole;                // in the dtype of the computation; stage 3: its storage comes and goes
-  TensorId shard;                // the rank's part: a tensor of its own in stage 3, else a view of `whole`
-  TensorId master;               // fp32, what the optimizer changes; `shard` when that is fp32 and no farther
-  std::vector<TensorId> states;  // fp32, like `master`
-  TensorId gradient;             // fp32, like `master`: there between the last backward and the step
+  TensorId whole;   // in the dtype of the computation; stage 3: its storage comes and goes
+  TensorId shard;   // the rank's part: a tensor of its own in stage 3, else a view of `whole`
+  TensorId master;  // fp32, what the optimizer changes; `shard` when that is fp32 and no farther
+  std::vector<UnitState> states;  // fp32; like `master` where they are divided
+  TensorId gradient;              // fp32, like `master`: there between the last backward and the step
   std::vector<TensorId> staging;  // fp32: where load_weights puts each parameter, as unit.tensors
 };
 
@@ -99,6 +99,7 @@ class Zero : public GradientSink, public UnitHooks {
   bool reduces_each_time() const;  // in every micro-batch, not in the last alone
   int64_t shards() const { return is_sharded(1) ? ranks_ : 1; }
   int64_t shard_elements(const State& s) const { return s.unit.elements / shards(); }
+  int64_t first_element(const State& s) const { return is_sharded(1) ? rank_ * shard_elements(s) : 0; }
   Value part_of(const Value& whole, const State& s);  // the rank's
   State& state_of(RegionId region) { return states_[unit_of_region_[region.value]]; }
 

@@ -20,7 +20,9 @@ tl::unexpected<Error> refused(CollectiveKind kind, std::string what, std::string
                .is_internal = true});
 }
 
-bool has_sum(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kBFloat16; }
+bool has_sum(at::ScalarType dtype) {
+  return dtype == at::kDouble || dtype == at::kFloat || dtype == at::kBFloat16;
+}
 
 }  // namespace
 
@@ -36,7 +38,8 @@ char* Collective::bytes_of_whole(int64_t element) const {
 Result<Collective> make_collective(CollectiveKind kind, const at::Tensor& whole, const at::Tensor& part,
                                    int64_t ranks) {
   if (!has_sum(whole.scalar_type()))
-    return refused(kind, fmt::format("dtype {}", c10::toString(whole.scalar_type())), "Float or BFloat16");
+    return refused(kind, fmt::format("dtype {}", c10::toString(whole.scalar_type())),
+                   "Double, Float or BFloat16");
   if (!whole.is_contiguous() || (part.defined() && !part.is_contiguous()))
     return refused(kind, "a tensor that is not contiguous", "contiguous tensors");
   if (part.defined() && part.scalar_type() != whole.scalar_type())

@@ -36,10 +36,11 @@ at::Tensor values_of(int64_t rank, int64_t n, at::ScalarType dtype) {
   const at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(rank));
   return at::randn({n}, generator, at::TensorOptions(at::kFloat)).mul_(1 + 1000 * (rank % 2)).to(dtype);
 }
-// In the ranks' order, in fp32, rounded once.
+// In the ranks' order, in fp64 or in fp32, rounded once.
 at::Tensor sum_of(int64_t ranks, int64_t n, at::ScalarType dtype) {
-  at::Tensor sum = values_of(0, n, dtype).to(at::kFloat);
-  for (int64_t r = 1; r < ranks; ++r) sum.add_(values_of(r, n, dtype).to(at::kFloat));
+  const at::ScalarType added = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  at::Tensor sum = values_of(0, n, dtype).to(added);
+  for (int64_t r = 1; r < ranks; ++r) sum.add_(values_of(r, n, dtype).to(added));
   return sum.to(dtype);
 }
 
@@ -50,8 +51,8 @@ struct Case {
 class InProcess : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, InProcess,
                          testing::Values(Case{1, at::kFloat}, Case{2, at::kFloat}, Case{3, at::kFloat},
-                                         Case{4, at::kFloat}, Case{2, at::kBFloat16},
-                                         Case{3, at::kBFloat16}));
+                                         Case{4, at::kFloat}, Case{2, at::kBFloat16}, Case{3, at::kBFloat16},
+                                         Case{4, at::kDouble}));
 
 TEST_P(InProcess, SumsAreTheRankOrderSumsToTheBit) {
   const auto [ranks, dtype] = GetParam();

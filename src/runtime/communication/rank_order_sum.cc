@@ -14,7 +14,9 @@ constexpr int64_t kBlock = 1024;  // elements: the running sum stays in the firs
 // A block is read whole before it is written, so `out` may be among the terms.
 template <typename T>
 PLIMSOLL_WIDE void sum(T* out, std::span<const void* const> terms, int64_t elements) {
-  std::array<float, kBlock> total;  // NOLINT(cppcoreguidelines-pro-type-member-init): the first term fills it
+  using Number = decltype(load(T{}));
+  std::array<Number, kBlock>
+      total;  // NOLINT(cppcoreguidelines-pro-type-member-init): the first term fills it
   for (int64_t first = 0; first < elements; first += kBlock) {
     const int64_t n = std::min(kBlock, elements - first);
     const T* const start = static_cast<const T*>(terms[0]) + first;
@@ -35,8 +37,10 @@ PLIMSOLL_WIDE void sum(T* out, std::span<const void* const> terms, int64_t eleme
 void sum_in_rank_order(c10::ScalarType dtype, void* out, std::span<const void* const> terms,
                        int64_t elements) {
   assert(!terms.empty());
-  assert(dtype == c10::kFloat || dtype == c10::kBFloat16);
-  if (dtype == c10::kFloat)
+  assert(dtype == c10::kDouble || dtype == c10::kFloat || dtype == c10::kBFloat16);
+  if (dtype == c10::kDouble)
+    sum(static_cast<double*>(out), terms, elements);
+  else if (dtype == c10::kFloat)
     sum(static_cast<float*>(out), terms, elements);
   else
     sum(static_cast<Bf16*>(out), terms, elements);

@@ -21,6 +21,7 @@ bool fill_table() {
   add_network_kernels(set_row);
   add_fused_kernels(set_row);
   add_optimizer_kernels(set_row);
+  add_adafactor_kernels(set_row);
   add_collective_kernels(set_row);
   add_transfer_kernels(set_row);
   return true;

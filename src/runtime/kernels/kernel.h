@@ -70,6 +70,7 @@ void add_pointwise_kernels(SetKernel set);
 void add_network_kernels(SetKernel set);
 void add_fused_kernels(SetKernel set);
 void add_optimizer_kernels(SetKernel set);
+void add_adafactor_kernels(SetKernel set);
 void add_collective_kernels(SetKernel set);
 void add_transfer_kernels(SetKernel set);
 

@@ -1,5 +1,5 @@
-// Elements as fp32 and back, for the kernels that are our own. bf16 rounds to nearest, ties to even, as
-// ATen's.
+// Elements as numbers to compute with and back, for the kernels that are our own: fp32, and fp64 as it is.
+// bf16 rounds to nearest, ties to even, as ATen's.
 #pragma once
 
 #include <bit>
@@ -11,9 +11,11 @@ struct Bf16 {
   uint16_t bits;
 };
 
+inline double load(double x) { return x; }
 inline float load(float x) { return x; }
 inline float load(Bf16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16U); }
 
+inline void store(double& to, double x) { to = x; }
 inline void store(float& to, float x) { to = x; }
 inline void store(Bf16& to, float x) {  // a NaN stays one: its bits don't carry over
   const uint32_t bits = std::bit_cast<uint32_t>(x);

@@ -31,8 +31,9 @@ at::Tensor values_of(int64_t rank, int64_t n, at::ScalarType dtype) {
   return at::randn({n}, generator, at::TensorOptions(at::kFloat)).mul_(1 + 1000 * (rank % 2)).to(dtype);
 }
 at::Tensor sum_of(int64_t ranks, int64_t n, at::ScalarType dtype) {
-  at::Tensor sum = values_of(0, n, dtype).to(at::kFloat);
-  for (int64_t r = 1; r < ranks; ++r) sum.add_(values_of(r, n, dtype).to(at::kFloat));
+  const at::ScalarType added = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  at::Tensor sum = values_of(0, n, dtype).to(added);
+  for (int64_t r = 1; r < ranks; ++r) sum.add_(values_of(r, n, dtype).to(added));
   return sum.to(dtype);
 }
 
@@ -58,7 +59,7 @@ Result<void> check_sums(Communicator& c, int64_t part, at::ScalarType dtype) {
 }
 
 Result<void> sums(Communicator& c, const Arguments&) {
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const int64_t part : {1, 5, 1000, 4097, 300001}) PLIMSOLL_CHECK(check_sums(c, part, dtype));
   at::Tensor uneven = values_of(c.rank(), 10007, at::kFloat);
   PLIMSOLL_CHECK(c.all_reduce(uneven)->wait());
