@@ -140,6 +140,16 @@ Value layer_norm(Value x, Value weight, Value bias) {
   return std::move(made[0]);
 }
 
+// Source: aten/src/ATen/native/cuda/layer_norm_kernel.cu, _fused_rms_norm_cuda: statistics in fp32.
+Value fused_rms_norm(Value x, Value weight) {
+  const Layout layout = contiguous_like_shape(x);
+  const std::array<Recorder::Result, 2> results{
+      {{layout, x.dtype()}, {reduced(layout, dim_mask({-1}, layout.rank), true), DType::kFloat32}}};
+  const std::array<Value*, 2> inputs{&x, &weight};
+  std::vector<Value> made = x.recorder().emit_many(OpKind::kFusedRmsNorm, inputs, results);
+  return std::move(made[0]);
+}
+
 Value nll_loss(Value log_probabilities, Value target) {
   const Layout scalar = Layout::contiguous(SizeList{});
   const std::array<Recorder::Result, 2> results{

@@ -137,7 +137,9 @@ struct Region {
   // Set by passes:
   Checkpoint checkpoint = Checkpoint::kNone;
   std::vector<OpKind> kept;  // kSelective: results of these ops are kept, the rest is computed again
-  bool is_unit = false;      // parameters are gathered before the call and given back after it
+  std::vector<OpKind>
+      alternately_kept;  // of these kinds within the call only the first result, the third ...
+  bool is_unit = false;  // parameters are gathered before the call and given back after it
 };
 
 // Sections are stretches of statements that phases play, each maybe several times.

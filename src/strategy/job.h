@@ -135,6 +135,19 @@ struct Fsdp2Settings {
   bool operator==(const Fsdp2Settings&) const = default;
 };
 
+// Which torchtitan's model code, wrapping and loop are run.
+enum class TorchtitanRelease { k010, k022 };
+// fsdp_reshard_after_forward of torchtitan. Default: blocks give their parameters back after the forward,
+// what is needed first in the backward doesn't; with a pipeline nothing does.
+enum class ReshardPolicy { kDefault, kAlways, kNever };
+
+struct TorchtitanSettings {
+  TorchtitanRelease release = TorchtitanRelease::k022;
+  ReshardPolicy reshard_after_forward = ReshardPolicy::kDefault;
+
+  bool operator==(const TorchtitanSettings&) const = default;
+};
+
 struct BatchChoice {
   std::optional<int64_t> sequence;      // tokens
   std::optional<int64_t> micro_batch;   // sequences per rank and forward
@@ -276,6 +289,7 @@ struct Job {
   Fsdp2Settings fsdp2;
   ZeroSettings zero;
   OffloadSettings offload;
+  TorchtitanSettings torchtitan;
   std::optional<Precision> precision;
   BatchChoice batch;
   Optimizer optimizer;
@@ -327,6 +341,7 @@ struct ResolvedJob {
   Fsdp2Settings fsdp2;
   ZeroSettings zero;
   OffloadSettings offload;
+  TorchtitanSettings torchtitan;
   Precision precision = Precision::kBFloat16;
   Batch batch;
   Optimizer optimizer;

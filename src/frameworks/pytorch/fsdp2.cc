@@ -4,9 +4,7 @@
 // torch/distributed/fsdp/_fully_shard/{_fsdp_state,_fsdp_param_group,_fsdp_param,_fsdp_collectives}.py, 2.13.
 // Does not model: shard placements other than dim 0, several param groups per module, post-forward meshes,
 // symmetric memory.
-#include <algorithm>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 
 #include "frameworks/pytorch/engine.h"
@@ -37,16 +35,10 @@ struct Group {
   Value all_reduce_input;           // HSDP: held to the end of the backward
 };
 
-// Whether the parameter lies below the module that has `other` as its own, deeper than that one.
-bool is_below_owner(std::string_view parameter, std::string_view other) {
-  const std::string_view owner = other.substr(0, other.rfind('.') + 1);
-  return parameter.starts_with(owner) && parameter.find('.', owner.size()) != std::string_view::npos;
-}
-
 class Fsdp2 : public ParallelEngine {
  public:
   Fsdp2(Recorder& recorder, const Architecture& architecture, const ResolvedJob& job,
-        const std::vector<bool>& trainable)
+        const std::vector<bool>& trainable, const ShardingPlan& plan)
       : r_(recorder),
         a_(architecture),
         job_(job),
@@ -54,7 +46,12 @@ class Fsdp2 : public ParallelEngine {
         original_(parameter_dtype(job.precision)),
         compute_(job.fsdp2.param_dtype.value_or(original_)),
         reduce_(job.fsdp2.reduce_dtype.value_or(compute_)) {
-    make_groups();
+    for (const ShardingUnit& unit : plan.units)
+      groups_.push_back({.members = unit.members,
+                         .reshards_after_forward = unit.reshards_after_forward,
+                         .order_index = {}});
+    embedding_group_ = plan.embedding;
+    head_group_ = plan.head;
   }
 
   DType compute_dtype() const override { return compute_; }
@@ -113,6 +110,7 @@ class Fsdp2 : public ParallelEngine {
 
   void before_forward(RegionId region) override {
     Group& g = group_of(region);
+    if (g.members.empty()) return;
     g.state = State::kForward;
     unshard(g);
     wait_for_unshard(g);
@@ -120,17 +118,19 @@ class Fsdp2 : public ParallelEngine {
 
   void after_forward(RegionId region) override {
     Group& g = group_of(region);
-    if (g.reshards_after_forward) reshard(g);
-    g.order_index.push_back(post_forward_order_.size());
-    post_forward_order_.push_back(group_of_region_[region.value]);
-    g.state = State::kIdle;
+    if (!g.members.empty()) {
+      if (g.reshards_after_forward) reshard(g);
+      g.order_index.push_back(post_forward_order_.size());
+      post_forward_order_.push_back(group_of_region_[region.value]);
+      g.state = State::kIdle;
+    }
     if (group_of_region_[region.value] == 0) gathered_in_forward_.reset();
     if (!r_.is_grad_enabled) forget_order();
   }
 
   void before_backward(RegionId region) override {
     Group& g = group_of(region);
-    if (g.state == State::kPreBackward) return;
+    if (g.members.empty() || g.state == State::kPreBackward) return;
     g.state = State::kPreBackward;
     unshard(g);
     wait_for_unshard(g);
@@ -156,39 +156,6 @@ class Fsdp2 : public ParallelEngine {
 
  private:
   int64_t ranks() const { return job_.mesh.shard; }
-
-  void make_groups() {
-    groups_.resize(1 + a_.layers.size());
-    const auto add_group = [&] {
-      groups_.emplace_back();
-      return groups_.size() - 1;
-    };
-    if (job_.fsdp2.split_head && !a_.is_tied) {
-      embedding_group_ = add_group();
-      head_group_ = add_group();
-    }
-    for (size_t i = 0; i < a_.parameters.size(); ++i) {
-      const ParameterTensor& p = a_.parameters[i];
-      size_t group = 0;
-      if (p.layer)
-        group = 1 + static_cast<size_t>(*p.layer);
-      else if (embedding_group_ && i == 0)
-        group = *embedding_group_;
-      else if (head_group_ && p.name == "lm_head.weight")
-        group = *head_group_;
-      groups_[group].members.push_back(i);
-    }
-    // _get_managed_modules: what lies below a module comes before the module's own parameters.
-    for (Group& g : groups_)
-      std::ranges::sort(g.members, [&](size_t x, size_t y) {
-        const std::string &a = a_.parameters[x].name, &b = a_.parameters[y].name;
-        if (is_below_owner(a, b) != is_below_owner(b, a)) return is_below_owner(a, b);
-        return x < y;
-      });
-    for (Group& g : groups_) g.reshards_after_forward = job_.fsdp2.reshard_after_forward;
-    groups_[0].reshards_after_forward =
-        job_.fsdp2.reshard_after_forward && job_.fsdp2.root_reshard_after_forward.value_or(false);
-  }
 
   Group& group_of(RegionId region) { return groups_[group_of_region_[region.value]]; }
 
@@ -382,8 +349,9 @@ class Fsdp2 : public ParallelEngine {
 }  // namespace
 
 std::unique_ptr<ParallelEngine> make_fsdp2(Recorder& recorder, const Architecture& architecture,
-                                           const ResolvedJob& job, const std::vector<bool>& trainable) {
-  return std::make_unique<Fsdp2>(recorder, architecture, job, trainable);
+                                           const ResolvedJob& job, const std::vector<bool>& trainable,
+                                           const ShardingPlan& plan) {
+  return std::make_unique<Fsdp2>(recorder, architecture, job, trainable, plan);
 }
 
 }  // namespace plimsoll::pytorch

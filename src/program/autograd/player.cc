@@ -73,6 +73,7 @@ uint32_t Player::begin_region(uint32_t i, RegionId id) {
     return end;
   }
   current_frame_ = graph_.new_frame(id);
+  alternations_.clear();
   hold_outside_tensors(*current_frame_);
   return i;
 }

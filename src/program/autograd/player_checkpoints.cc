@@ -26,10 +26,14 @@ void Player::restore_locals(const CallTensors& call, std::vector<Value> outer) {
   for (size_t i = 0; i < outer.size(); ++i) locals_[call.touched[i].value] = std::move(outer[i]);
 }
 
-bool Player::keeps_result(const Op& op) const {
+// Asked once for each op of a call, in their order.
+bool Player::keeps_result(const Op& op) {
   const Region& region = f_.regions[graph_.frame(*current_frame_).region.value];
-  return region.checkpoint == Checkpoint::kSelective &&
-         std::ranges::find(region.kept, op.kind) != region.kept.end();
+  if (region.checkpoint != Checkpoint::kSelective) return false;
+  const auto alternating = std::ranges::find(region.alternately_kept, op.kind);
+  if (alternating == region.alternately_kept.end())
+    return std::ranges::find(region.kept, op.kind) != region.kept.end();
+  return ++alternations_[op.kind] % 2 == 1;
 }
 
 bool Player::take_kept_result(uint32_t statement) {

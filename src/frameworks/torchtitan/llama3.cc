@@ -1,0 +1,141 @@
+// Source: torchtitan 0.1.0 and 0.2.2, models/llama3/model/model.py, models/attention.py.
+#include "frameworks/torchtitan/llama3.h"
+
+#include <fmt/format.h>
+
+#include "frameworks/pytorch/bodies.h"
+#include "frameworks/pytorch/sdpa.h"
+
+namespace plimsoll::torchtitan {
+namespace {
+
+using pytorch::Eager;
+using pytorch::RegionScope;
+
+Value rms_norm(Eager& e, std::string_view name, const Value& x) {
+  const Eager::Module scope(e, name);
+  return ops::fused_rms_norm(x, e.parameter("weight"));
+}
+
+// view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2)); x [b, s, heads, d]
+Value as_complex(const Value& x) {
+  Value pairs = ops::reshape(ops::cast(x, DType::kFloat32), {x.size(0), x.size(1), x.size(2), -1, 2});
+  return ops::view_as_complex(std::move(pairs));
+}
+
+// view_as_real(x * frequencies).flatten(3)
+Value turned(const Value& x, const Value& frequencies) {
+  Value real = ops::view_as_real(ops::mul(x, frequencies));
+  return ops::reshape(std::move(real), {x.size(0), x.size(1), x.size(2), -1});
+}
+
+struct Turned {
+  Value q, k;
+};
+// apply_rotary_emb
+Turned apply_rotary(const Value& q, const Value& k, const Value& table) {
+  const Value complex_q = as_complex(q);
+  const Value complex_k = as_complex(k);
+  const Value frequencies =
+      ops::view(ops::slice_or_alias(table, 0, 0, q.size(1)), {1, q.size(1), 1, q.size(3) / 2});
+  const Value wide_q = turned(complex_q, frequencies);
+  const Value wide_k = turned(complex_k, frequencies);
+  Value new_q = ops::cast(wide_q, q.dtype());
+  return {.q = std::move(new_q), .k = ops::cast(wide_k, k.dtype())};
+}
+
+// torch.repeat_interleave(x, dim=2): x [b, s, kv heads, d]
+Value repeat_kv(const Value& x, int64_t times) {
+  if (times == 1) return x;
+  Value repeated = ops::expand(ops::unsqueeze(x, 3), {x.size(0), x.size(1), x.size(2), times, x.size(3)});
+  return ops::reshape(std::move(repeated), {x.size(0), x.size(1), x.size(2) * times, x.size(3)});
+}
+
+// The module around scaled_dot_product_attention; q, k, v [b, heads, s, d].
+Value attend(Eager& e, const ResolvedJob& job, const Value& q, const Value& k, const Value& v) {
+  const pytorch::SdpaCall call{
+      .backend = job.sdpa_backend, .is_causal = true, .dropout = 0, .enable_gqa = k.size(1) != q.size(1)};
+  return pytorch::scaled_dot_product_attention(e, call, q, k, v, {});
+}
+
+// Attention.forward
+Value attention(Eager& e, const ResolvedJob& job, const Attention& spec, const Value& x, const Value& table) {
+  const Eager::Module scope(e, "attention");
+  const int64_t b = x.size(0), s = x.size(1);
+  Value q = e.linear("wq", x), k = e.linear("wk", x), v = e.linear("wv", x);
+  for (Value* heads : {&q, &k, &v}) *heads = ops::view(*heads, {b, s, -1, spec.head_dim});
+  {
+    Turned rotated = apply_rotary(q, k, table);
+    q = std::move(rotated.q);
+    k = std::move(rotated.k);
+  }
+  Value keys, values;
+  if (job.torchtitan.release == TorchtitanRelease::k010) {
+    keys = repeat_kv(k, q.size(2) / k.size(2));
+    values = repeat_kv(v, q.size(2) / v.size(2));
+  }
+  q = ops::transpose(q, 1, 2);
+  k = ops::transpose(keys ? keys : k, 1, 2);
+  v = ops::transpose(values ? values : v, 1, 2);
+  Value output = attend(e, job, q, k, v);
+  output = ops::contiguous(ops::transpose(std::move(output), 1, 2));
+  output = ops::view(std::move(output), {b, s, -1});
+  return e.linear("wo", output);
+}
+
+// FeedForward.forward: w2(silu(w1(x)) * w3(x))
+Value feed_forward(Eager& e, const Value& x) {
+  const Eager::Module scope(e, "feed_forward");
+  Value gate = ops::silu(e.linear("w1", x));
+  Value up = e.linear("w3", x);
+  const Value product = ops::mul(std::move(gate), std::move(up));
+  return e.linear("w2", product);
+}
+
+// TransformerBlock.forward
+Value block(Eager& e, const ResolvedJob& job, const Layer& layer, const Value& x, const Value& table) {
+  RegionScope region(e, RegionKind::kBlock, {&x, &table});
+  Value hidden;
+  {
+    const Value normed = rms_norm(e, "attention_norm", x);
+    hidden = attention(e, job, layer.attention, normed, table);
+  }
+  hidden = ops::add(x, std::move(hidden));
+  Value fed_forward;
+  {
+    const Value normed = rms_norm(e, "ffn_norm", hidden);
+    fed_forward = feed_forward(e, normed);
+  }
+  Value out = ops::add(hidden, std::move(fed_forward));
+  region.end({&out});
+  return out;
+}
+
+Value embedded(Eager& e, const Value& ids) {
+  RegionScope region(e, RegionKind::kEmbedding, {&ids});
+  Value embeddings = e.embedding("tok_embeddings", ids);
+  region.end({&embeddings});
+  return embeddings;
+}
+
+}  // namespace
+
+Value llama3(Eager& e, const ResolvedJob& job, const Value& ids) {
+  RegionScope model(e, RegionKind::kModel, {&ids});
+  Value hidden = embedded(e, ids);
+  const Value table = e.buffer("freqs_cis");
+  const std::vector<Layer>& layers = e.architecture().layers;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Eager::Module scope(e, fmt::format("layers.{}", i));
+    hidden = block(e, job, layers[i], hidden, table);
+  }
+  RegionScope head(e, RegionKind::kHead, {&hidden});
+  hidden = rms_norm(e, "norm", hidden);
+  Value logits = e.linear("output", hidden);
+  head.end({&logits});
+  pytorch::mark_as_logits(logits);
+  model.end({&logits});
+  return logits;
+}
+
+}  // namespace plimsoll::torchtitan

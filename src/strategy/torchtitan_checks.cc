@@ -1,0 +1,77 @@
+// Checks of framework torchtitan (strategy/case.h): what frameworks/torchtitan has no recipe for is refused
+// by name.
+#include <fmt/format.h>
+
+#include "strategy/case.h"
+#include "strategy/names.h"
+
+namespace plimsoll {
+namespace {
+
+void refuse(Errors& errors, std::string field, std::string message, std::string expected) {
+  add(errors, {.field = std::move(field), .message = std::move(message), .expected = std::move(expected)});
+}
+
+void check_model(const Case& c, Errors& errors) {
+  if (c.architecture.family != "llama")
+    refuse(errors, "model", fmt::format("framework torchtitan has no family {} yet", c.architecture.family),
+           "llama");
+  else if (c.architecture.is_tied)
+    refuse(errors, "model",
+           fmt::format("torchtitan's llama3 doesn't tie its head as {} does", c.architecture.name),
+           "a model with a head of its own");
+}
+
+void check_parallelism(const Case& c, Errors& errors) {
+  const DataParallelEngine engine = c.resolved.engine;
+  if (engine != DataParallelEngine::kFsdp2 && engine != DataParallelEngine::kNone)
+    refuse(errors, "parallel.engine",
+           fmt::format("{} with framework torchtitan is not supported yet", name_of(engine)),
+           "fsdp2, or none on one GPU");
+  if (c.job.parallel.tensor > 1)
+    refuse(errors, "parallel.tensor", "tensor parallelism with framework torchtitan is not supported yet",
+           "1");
+}
+
+// training.dtype under FSDP2; without it maybe_enable_amp trains fp32 parameters under autocast.
+void check_precision(const Case& c, Errors& errors) {
+  const Precision precision = c.resolved.precision;
+  const bool is_sharded = c.resolved.engine == DataParallelEngine::kFsdp2;
+  const bool fits = is_sharded
+                        ? precision == Precision::kFloat32 || precision == Precision::kBFloat16
+                        : precision == Precision::kAutocastBFloat16 || precision == Precision::kFloat32;
+  if (!fits)
+    refuse(errors, "precision", fmt::format("{} is not how torchtitan trains here", name_of(precision)),
+           is_sharded ? "fp32 or bf16: the shards' dtype" : "amp-bf16 or fp32");
+}
+
+void check_recipes(const Case& c, Errors& errors) {
+  const Optimizer& optimizer = c.resolved.optimizer;
+  if (optimizer.kind != OptimizerKind::kAdamW)
+    refuse(errors, "optimizer.name",
+           fmt::format("{} with framework torchtitan is not supported yet", name_of(optimizer)),
+           "adamw, adamw-fused or adamw-loop");
+  if (c.resolved.loss.kind != LossKind::kFullLogits)
+    refuse(errors, "loss.path",
+           fmt::format("{} with framework torchtitan is not supported yet", name_of(c.resolved.loss.kind)),
+           "full");
+  if (c.resolved.recompute.is_reentrant)
+    refuse(errors, "recompute.mode", "torchtitan's checkpoints are non-reentrant",
+           "full, selective or every-N");
+  if (c.resolved.attention != AttentionImplementation::kSdpa)
+    refuse(errors, "attention.implementation",
+           fmt::format("{} with framework torchtitan is not supported yet", name_of(c.resolved.attention)),
+           "sdpa");
+}
+
+}  // namespace
+
+void check_torchtitan(const Case& c, Errors& errors) {
+  if (c.job.framework != Framework::kTorchtitan) return;
+  check_model(c, errors);
+  check_parallelism(c, errors);
+  check_precision(c, errors);
+  check_recipes(c, errors);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,28 @@
+#include "strategy/torchtitan_fields.h"
+
+#include "strategy/field_builders.h"
+
+namespace plimsoll {
+
+using namespace field_builders;
+
+std::vector<Field> torchtitan_fields() {
+  const auto torchtitan = [](auto member) { return at(&Job::torchtitan, member); };
+  return {
+      choice<TorchtitanRelease>(
+          {.path = "torchtitan.release",
+           .help =
+               "whose model code, wrapping and loop are run; they differ in what FSDP2's units are, in how "
+               "grouped heads are attended to and in the attention kernel",
+           .reason = "the newest that is known here"},
+          torchtitan(&TorchtitanSettings::release)),
+      choice<ReshardPolicy>(
+          {.path = "torchtitan.reshard_after_forward",
+           .help = "parallelism.fsdp_reshard_after_forward; default: all units but what the backward needs "
+                   "first",
+           .reason = "torchtitan's default"},
+          torchtitan(&TorchtitanSettings::reshard_after_forward)),
+  };
+}
+
+}  // namespace plimsoll
