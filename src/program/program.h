@@ -139,6 +139,8 @@ struct Region {
   std::vector<OpKind> kept;  // kSelective: results of these ops are kept, the rest is computed again
   std::vector<OpKind>
       alternately_kept;  // of these kinds within the call only the first result, the third ...
+  bool is_recomputed_whole =
+      false;             // to its end, although what the backward wants is there before (no early stop)
   bool is_unit = false;  // parameters are gathered before the call and given back after it
 };
 

@@ -144,6 +144,8 @@ enum class ReshardPolicy { kDefault, kAlways, kNever };
 struct TorchtitanSettings {
   TorchtitanRelease release = TorchtitanRelease::k022;
   ReshardPolicy reshard_after_forward = ReshardPolicy::kDefault;
+  bool compiles_blocks = false;  // torch.compile on every block
+  bool compiles_loss = false;
 
   bool operator==(const TorchtitanSettings&) const = default;
 };

@@ -55,6 +55,10 @@ void check_recipes(const Case& c, Errors& errors) {
     refuse(errors, "loss.path",
            fmt::format("{} with framework torchtitan is not supported yet", name_of(c.resolved.loss.kind)),
            "full");
+  if (c.resolved.torchtitan.compiles_blocks)
+    refuse(errors, "torchtitan.compile_blocks", "compiled blocks are not supported yet", "false");
+  if (c.resolved.torchtitan.compiles_loss)
+    refuse(errors, "torchtitan.compile_loss", "a compiled loss is not supported yet", "false");
   if (c.resolved.recompute.is_reentrant)
     refuse(errors, "recompute.mode", "torchtitan's checkpoints are non-reentrant",
            "full, selective or every-N");

@@ -22,6 +22,14 @@ std::vector<Field> torchtitan_fields() {
                    "first",
            .reason = "torchtitan's default"},
           torchtitan(&TorchtitanSettings::reshard_after_forward)),
+      boolean({.path = "torchtitan.compile_blocks",
+               .help = "torch.compile on every block (compile.enable with the component model)",
+               .reason = "torchtitan's default"},
+              torchtitan(&TorchtitanSettings::compiles_blocks)),
+      boolean({.path = "torchtitan.compile_loss",
+               .help = "torch.compile on the loss (the component loss)",
+               .reason = "torchtitan's default"},
+              torchtitan(&TorchtitanSettings::compiles_loss)),
   };
 }
 

@@ -26,6 +26,7 @@ Result<void> mark_checkpoints(Program& forward, const ResolvedJob& job) {
   for (Region& region : forward.regions) {
     if (region.kind != RegionKind::kBlock || !is_chosen(job.recompute, ++number)) continue;
     region.checkpoint = is_selective ? Checkpoint::kSelective : Checkpoint::kNonReentrant;
+    region.is_recomputed_whole = job.torchtitan.release != TorchtitanRelease::k010;  // early_stop = False
     if (!is_selective) continue;
     region.kept = kept_kinds(job.torchtitan.release);
     region.alternately_kept = {OpKind::kMm};

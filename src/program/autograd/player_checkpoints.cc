@@ -61,7 +61,8 @@ void Player::recompute(FrameIndex index) {
     const With<std::optional<FrameIndex>> none(current_frame_, std::nullopt);
     const CallRange range = regions_.range(frame.region);
     uint32_t slot = 0;
-    for (uint32_t i = range.begin; i < range.end && slot < frame.slots; ++i)
+    const bool is_whole = f_.regions[frame.region.value].is_recomputed_whole;
+    for (uint32_t i = range.begin; i < range.end && (is_whole || slot < frame.slots); ++i)
       slot = replay_statement(i, index, slot);
   }
   restore_locals(tensors, std::move(outer));
@@ -86,7 +87,7 @@ uint32_t Player::replay_statement(uint32_t i, FrameIndex index, uint32_t slot) {
   };
   for (uint32_t k = 0; k < op.input_count; ++k)
     if (saves.keeps_input(k)) fill(r_.value(input_ids_[k]));
-  if (slot == frame.slots) return slot;  // early stop
+  if (slot == frame.slots && !f_.regions[frame.region.value].is_recomputed_whole) return slot;  // early stop
   execute(i, op);
   for (uint32_t k = 0; k < op.output_count; ++k)
     if (saves.keeps_output(k)) fill(outputs_[k]);
