@@ -138,7 +138,8 @@ struct Region {
   Checkpoint checkpoint = Checkpoint::kNone;
   std::vector<OpKind> kept;  // kSelective: results of these ops are kept, the rest is computed again
   std::vector<OpKind>
-      alternately_kept;  // of these kinds within the call only the first result, the third ...
+      alternately_kept;            // of these kinds within the call only the first result, the third ...
+  bool keeps_only_needed = false;  // of `kept` only what the backward reads (compiled calls)
   bool is_recomputed_whole =
       false;             // to its end, although what the backward wants is there before (no early stop)
   bool is_unit = false;  // parameters are gathered before the call and given back after it

@@ -207,6 +207,11 @@ void decide_torchtitan(const Job& job, const GpuFacts& gpu, ResolvedJob& resolve
     resolved.loop.clip_max_norm = 1.0;
     assume(resolved, "loop.clip_max_norm", "1.0", "torchtitan always clips; its default");
   }
+  if (job.allocator.configuration.empty() && !job.given.contains("allocator.configuration")) {
+    resolved.allocator.configuration = "expandable_segments:True";
+    assume(resolved, "allocator.configuration", resolved.allocator.configuration,
+           "as torchtitan's run_train.sh sets it");
+  }
   const bool ranks_cudnn_first =
       job.torchtitan.release != TorchtitanRelease::k010 || gpu.compute_capability.value_or(0) >= kBlackwell;
   if (job.attention.sdpa_backend != SdpaBackend::kAutomatic || !ranks_cudnn_first) return;

@@ -55,10 +55,14 @@ void check_recipes(const Case& c, Errors& errors) {
     refuse(errors, "loss.path",
            fmt::format("{} with framework torchtitan is not supported yet", name_of(c.resolved.loss.kind)),
            "full");
-  if (c.resolved.torchtitan.compiles_blocks)
-    refuse(errors, "torchtitan.compile_blocks", "compiled blocks are not supported yet", "false");
-  if (c.resolved.torchtitan.compiles_loss)
-    refuse(errors, "torchtitan.compile_loss", "a compiled loss is not supported yet", "false");
+  const RecomputeKind recompute = c.resolved.recompute.kind;
+  if (c.resolved.torchtitan.compiles_blocks && recompute != RecomputeKind::kSelective &&
+      recompute != RecomputeKind::kFull)
+    refuse(errors, "torchtitan.compile_blocks",
+           fmt::format(
+               "what a compiler keeps of blocks without a checkpoint is not known here (recompute.mode {})",
+               name_of(c.resolved.recompute)),
+           "recompute.mode selective or full");
   if (c.resolved.recompute.is_reentrant)
     refuse(errors, "recompute.mode", "torchtitan's checkpoints are non-reentrant",
            "full, selective or every-N");

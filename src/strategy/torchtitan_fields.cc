@@ -23,7 +23,8 @@ std::vector<Field> torchtitan_fields() {
            .reason = "torchtitan's default"},
           torchtitan(&TorchtitanSettings::reshard_after_forward)),
       boolean({.path = "torchtitan.compile_blocks",
-               .help = "torch.compile on every block (compile.enable with the component model)",
+               .help = "torch.compile on every block (compile.enable with the component model); with "
+                       "recompute.mode selective or full",
                .reason = "torchtitan's default"},
               torchtitan(&TorchtitanSettings::compiles_blocks)),
       boolean({.path = "torchtitan.compile_loss",

@@ -30,6 +30,7 @@ Result<void> mark_checkpoints(Program& forward, const ResolvedJob& job) {
     if (!is_selective) continue;
     region.kept = kept_kinds(job.torchtitan.release);
     region.alternately_kept = {OpKind::kMm};
+    region.keeps_only_needed = job.torchtitan.compiles_blocks;
   }
   return {};
 }

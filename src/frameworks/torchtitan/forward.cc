@@ -10,9 +10,11 @@ using pytorch::Eager;
 using pytorch::ForwardProgram;
 
 // cross_entropy(pred.flatten(0, 1).float(), labels.flatten(0, 1))
-Value cross_entropy_loss(const Value& logits, const Value& labels) {
+Value cross_entropy_loss(const ResolvedJob& job, const Value& logits, const Value& labels) {
   const With<Category> category(logits.recorder().category, Category::kLogits);
   const int64_t vocabulary = logits.size(-1);
+  if (job.torchtitan.compiles_loss)
+    return ops::fused_cross_entropy(ops::view(logits, {-1, vocabulary}), ops::view(labels, {-1}));
   const Value wide = ops::cast(ops::view(logits, {-1, vocabulary}), DType::kFloat32);
   const Value flat_labels = ops::view(labels, {-1});
   const Value log_probabilities = ops::log_softmax(wide, 1);
@@ -39,7 +41,7 @@ void write(Eager& eager, const ResolvedJob& job, ForwardProgram& forward) {
   forward.ids = ids.id();
   forward.labels = labels.id();
   Value logits = llama3(eager, job, ids);
-  Value loss = cross_entropy_loss(logits, labels);
+  Value loss = cross_entropy_loss(job, logits, labels);
   if (eager.is_training()) loss = scaled_loss(job, std::move(loss));
   logits.reset();  // del pred
   forward.scaling_begins = static_cast<uint32_t>(forward.program.statements.size());

@@ -83,12 +83,14 @@ Value attention(Eager& e, const ResolvedJob& job, const Attention& spec, const V
   return e.linear("wo", output);
 }
 
-// FeedForward.forward: w2(silu(w1(x)) * w3(x))
-Value feed_forward(Eager& e, const Value& x) {
+// FeedForward.forward: w2(silu(w1(x)) * w3(x)); compiled, one kernel makes the product.
+Value feed_forward(Eager& e, const ResolvedJob& job, const Value& x) {
   const Eager::Module scope(e, "feed_forward");
-  Value gate = ops::silu(e.linear("w1", x));
+  Value gate = e.linear("w1", x);
+  if (!job.torchtitan.compiles_blocks) gate = ops::silu(std::move(gate));
   Value up = e.linear("w3", x);
-  const Value product = ops::mul(std::move(gate), std::move(up));
+  const Value product = job.torchtitan.compiles_blocks ? ops::swiglu(std::move(gate), std::move(up))
+                                                       : ops::mul(std::move(gate), std::move(up));
   return e.linear("w2", product);
 }
 
@@ -104,7 +106,7 @@ Value block(Eager& e, const ResolvedJob& job, const Layer& layer, const Value& x
   Value fed_forward;
   {
     const Value normed = rms_norm(e, "ffn_norm", hidden);
-    fed_forward = feed_forward(e, normed);
+    fed_forward = feed_forward(e, job, normed);
   }
   Value out = ops::add(hidden, std::move(fed_forward));
   region.end({&out});

@@ -196,7 +196,7 @@ void Player::execute(uint32_t statement, const Op& op) {
   }
   r_.replay(f_, op, input_ids_, outputs_);
   if (op.kind == OpKind::kEfficientAttention && !r_.is_grad_enabled) leave_out_log_sum_exp();
-  if (current_frame_ && keeps_result(op))
+  if (current_frame_ && keeps_result(statement, op))
     graph_.frame(*current_frame_).kept[statement].assign(outputs_.begin(), outputs_.end());
 }
 

@@ -27,13 +27,19 @@ void Player::restore_locals(const CallTensors& call, std::vector<Value> outer) {
 }
 
 // Asked once for each op of a call, in their order.
-bool Player::keeps_result(const Op& op) {
-  const Region& region = f_.regions[graph_.frame(*current_frame_).region.value];
+bool Player::keeps_result(uint32_t statement, const Op& op) {
+  const RegionId id = graph_.frame(*current_frame_).region;
+  const Region& region = f_.regions[id.value];
   if (region.checkpoint != Checkpoint::kSelective) return false;
   const auto alternating = std::ranges::find(region.alternately_kept, op.kind);
-  if (alternating == region.alternately_kept.end())
-    return std::ranges::find(region.kept, op.kind) != region.kept.end();
-  return ++alternations_[op.kind] % 2 == 1;
+  const bool is_of_kind = alternating == region.alternately_kept.end()
+                              ? std::ranges::find(region.kept, op.kind) != region.kept.end()
+                              : ++alternations_[op.kind] % 2 == 1;
+  if (!is_of_kind || !region.keeps_only_needed) return is_of_kind;
+  const CallRange& range = regions_.range(id);
+  std::vector<bool>& needed = needed_results_[id.value];
+  if (needed.empty()) needed = needed_results(f_, range);
+  return needed[statement - range.begin];
 }
 
 bool Player::take_kept_result(uint32_t statement) {

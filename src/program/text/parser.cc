@@ -132,6 +132,7 @@ Result<void> ProgramParser::parse_region() {
   }
   if (in_.accept("keeps")) PLIMSOLL_CHECK(parse_kinds(region.kept));
   if (in_.accept("alternates")) PLIMSOLL_CHECK(parse_kinds(region.alternately_kept));
+  region.keeps_only_needed = in_.accept("needed");
   region.is_recomputed_whole = in_.accept("whole");
   region.is_unit = in_.accept("unit");
   return regions_.define(id, std::move(region), std::move(position));

@@ -106,6 +106,7 @@ class Writer {
     if (r.checkpoint != Checkpoint::kNone) print(" {}", name_of(r.checkpoint));
     write_kinds("keeps", r.kept);
     write_kinds("alternates", r.alternately_kept);
+    if (r.keeps_only_needed) print(" needed");
     if (r.is_recomputed_whole) print(" whole");
     if (r.is_unit) print(" unit");
     print("\n");
