@@ -95,13 +95,6 @@ void decide_precision(const Job& job, const Architecture& architecture, Resolved
              "bf16 compute over fp32 master weights");
     return;
   }
-  if (job.framework == Framework::kTorchtitan && !is_sharded) {
-    resolved.precision = job.precision.value_or(Precision::kAutocastBFloat16);
-    if (!job.precision)
-      assume(resolved, "precision", std::string(name_of(resolved.precision)),
-             "torchtitan trains without FSDP2 under autocast");
-    return;
-  }
   resolved.precision =
       job.precision.value_or(is_sharded ? Precision::kFloat32 : published_precision(architecture));
   if (job.precision) return;

@@ -13,36 +13,36 @@ void refuse(Errors& errors, std::string field, std::string message, std::string 
 }
 
 void check_model(const Case& c, Errors& errors) {
-  if (c.architecture.family != "llama")
-    refuse(errors, "model", fmt::format("framework torchtitan has no family {} yet", c.architecture.family),
-           "llama");
-  else if (c.architecture.is_tied)
+  const std::string& family = c.architecture.family;
+  if (family != "llama" && family != "qwen3")
+    return refuse(errors, "model", fmt::format("framework torchtitan has no family {} yet", family),
+                  "llama or qwen3");
+  if (c.architecture.is_tied)
     refuse(errors, "model",
-           fmt::format("torchtitan's llama3 doesn't tie its head as {} does", c.architecture.name),
+           fmt::format("{} ties its head to the embedding, which is not supported with torchtitan yet",
+                       c.architecture.name),
            "a model with a head of its own");
+  if (family == "qwen3" && c.resolved.torchtitan.release == TorchtitanRelease::k010)
+    refuse(errors, "torchtitan.release", "0.1.0 has no Qwen 3", "0.2.2");
 }
 
 void check_parallelism(const Case& c, Errors& errors) {
   const DataParallelEngine engine = c.resolved.engine;
-  if (engine != DataParallelEngine::kFsdp2 && engine != DataParallelEngine::kNone)
+  if (engine != DataParallelEngine::kFsdp2)
     refuse(errors, "parallel.engine",
            fmt::format("{} with framework torchtitan is not supported yet", name_of(engine)),
-           "fsdp2, or none on one GPU");
+           "fsdp2, on two GPUs or more");
   if (c.job.parallel.tensor > 1)
     refuse(errors, "parallel.tensor", "tensor parallelism with framework torchtitan is not supported yet",
            "1");
 }
 
-// training.dtype under FSDP2; without it maybe_enable_amp trains fp32 parameters under autocast.
+// training.dtype
 void check_precision(const Case& c, Errors& errors) {
   const Precision precision = c.resolved.precision;
-  const bool is_sharded = c.resolved.engine == DataParallelEngine::kFsdp2;
-  const bool fits = is_sharded
-                        ? precision == Precision::kFloat32 || precision == Precision::kBFloat16
-                        : precision == Precision::kAutocastBFloat16 || precision == Precision::kFloat32;
-  if (!fits)
-    refuse(errors, "precision", fmt::format("{} is not how torchtitan trains here", name_of(precision)),
-           is_sharded ? "fp32 or bf16: the shards' dtype" : "amp-bf16 or fp32");
+  if (precision == Precision::kFloat32 || precision == Precision::kBFloat16) return;
+  refuse(errors, "precision", fmt::format("{} is not how torchtitan trains", name_of(precision)),
+         "fp32 or bf16: the shards' dtype");
 }
 
 void check_recipes(const Case& c, Errors& errors) {

@@ -46,6 +46,18 @@ TEST(Ledger, TracedRunsAreExactInEveryPhase) {
   }
 }
 
+// What torchtitan's benchmarks and commit messages print of reserved memory, to two or three digits.
+TEST(Ledger, PublishedTorchtitanRunsAreWithinOnePercent) {
+  const Result<std::vector<ReferenceRow>> rows = read_reference_rows(kLedger / "torchtitan_published.csv");
+  ASSERT_TRUE(rows) << rows.error().to_text();
+  ASSERT_GE(rows->size(), 13u);
+  for (const ReferenceRow& row : *rows) {
+    const RowComparison comparison = compare(row);
+    EXPECT_TRUE(comparison.is_mapped()) << row.id << ": " << comparison.unmapped;
+    EXPECT_LT(comparison.worst_error(), 0.01) << row.id;
+  }
+}
+
 // Longrope's second frequencies stay with their module from the first forward on.
 bool keeps_what_a_forward_made(const ReferenceRow& row) {
   return std::ranges::any_of(row.job.model.overrides,

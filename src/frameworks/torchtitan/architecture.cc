@@ -1,4 +1,4 @@
-// Source: torchtitan/models/llama3/model/{model,state_dict_adapter}.py.
+// Source: torchtitan/models/{llama3,qwen3}/model/{model,state_dict_adapter}.py.
 #include "frameworks/torchtitan/architecture.h"
 
 #include <fmt/format.h>
@@ -15,10 +15,11 @@ struct Name {
   std::string_view transformers, torchtitan;
 };
 // In torchtitan's order of registration.
-constexpr Name kBlock[] = {{"self_attn.q_proj", "attention.wq"},    {"self_attn.k_proj", "attention.wk"},
-                           {"self_attn.v_proj", "attention.wv"},    {"self_attn.o_proj", "attention.wo"},
-                           {"mlp.gate_proj", "feed_forward.w1"},    {"mlp.down_proj", "feed_forward.w2"},
-                           {"mlp.up_proj", "feed_forward.w3"},      {"input_layernorm", "attention_norm"},
+constexpr Name kBlock[] = {{"self_attn.q_norm", "attention.q_norm"}, {"self_attn.k_norm", "attention.k_norm"},
+                           {"self_attn.q_proj", "attention.wq"},     {"self_attn.k_proj", "attention.wk"},
+                           {"self_attn.v_proj", "attention.wv"},     {"self_attn.o_proj", "attention.wo"},
+                           {"mlp.gate_proj", "feed_forward.w1"},     {"mlp.down_proj", "feed_forward.w2"},
+                           {"mlp.up_proj", "feed_forward.w3"},       {"input_layernorm", "attention_norm"},
                            {"post_attention_layernorm", "ffn_norm"}};
 constexpr Name kFirst{"model.embed_tokens", "tok_embeddings"};
 constexpr Name kLast[] = {{"model.norm", "norm"}, {"lm_head", "output"}};
@@ -37,14 +38,17 @@ class Renaming {
         take(name, fmt::format("model.layers.{}.", i), fmt::format("layers.{}.", i));
     for (const Name& name : kLast) take(name, "", "");
     if (!left_.empty())
-      return fail(
-          {.position = {.key = "model"},
-           .message = fmt::format("torchtitan's llama3 has no parameter like {}", left_.begin()->first),
-           .expected = "a model without it"});
-    to_.buffers = {{.name = "freqs_cis",
-                    .shape = {sequence, from_.layers.front().attention.head_dim / 2},
-                    .element_bytes = 8,
-                    .is_complex = true}};
+      return fail({.position = {.key = "model"},
+                   .message = fmt::format("torchtitan's {} has no parameter like {}", from_.family,
+                                          left_.begin()->first),
+                   .expected = "a model without it"});
+    const int64_t head_dim = from_.layers.front().attention.head_dim;
+    if (from_.family == "qwen3") {  // cosines and sines
+      to_.buffers = {{.name = "rope_cache", .shape = {sequence, 2 * head_dim}}};
+      return std::move(to_);
+    }
+    to_.buffers = {
+        {.name = "freqs_cis", .shape = {sequence, head_dim / 2}, .element_bytes = 8, .is_complex = true}};
     return std::move(to_);
   }
 

@@ -1,7 +1,7 @@
 // Source: torchtitan 0.1.0 and 0.2.2, train.py (forward_backward_step), components/loss.py.
 #include "frameworks/torchtitan/forward.h"
 
-#include "frameworks/torchtitan/llama3.h"
+#include "frameworks/torchtitan/transformer.h"
 
 namespace plimsoll::torchtitan {
 namespace {
@@ -40,7 +40,7 @@ void write(Eager& eager, const ResolvedJob& job, ForwardProgram& forward) {
   const Value labels = input("labels");
   forward.ids = ids.id();
   forward.labels = labels.id();
-  Value logits = llama3(eager, job, ids);
+  Value logits = transformer(eager, job, ids);
   Value loss = cross_entropy_loss(job, logits, labels);
   if (eager.is_training()) loss = scaled_loss(job, std::move(loss));
   logits.reset();  // del pred

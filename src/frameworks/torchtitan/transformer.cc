@@ -1,10 +1,11 @@
-// Source: torchtitan 0.1.0 and 0.2.2, models/llama3/model/model.py, models/attention.py.
-#include "frameworks/torchtitan/llama3.h"
+// Source: torchtitan 0.1.0 and 0.2.2, models/{llama3,qwen3}/model/model.py, models/attention.py.
+#include "frameworks/torchtitan/transformer.h"
 
 #include <fmt/format.h>
 
 #include "frameworks/pytorch/bodies.h"
 #include "frameworks/pytorch/sdpa.h"
+#include "frameworks/torchtitan/rotary.h"
 
 namespace plimsoll::torchtitan {
 namespace {
@@ -17,32 +18,7 @@ Value rms_norm(Eager& e, std::string_view name, const Value& x) {
   return ops::fused_rms_norm(x, e.parameter("weight"));
 }
 
-// view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2)); x [b, s, heads, d]
-Value as_complex(const Value& x) {
-  Value pairs = ops::reshape(ops::cast(x, DType::kFloat32), {x.size(0), x.size(1), x.size(2), -1, 2});
-  return ops::view_as_complex(std::move(pairs));
-}
-
-// view_as_real(x * frequencies).flatten(3)
-Value turned(const Value& x, const Value& frequencies) {
-  Value real = ops::view_as_real(ops::mul(x, frequencies));
-  return ops::reshape(std::move(real), {x.size(0), x.size(1), x.size(2), -1});
-}
-
-struct Turned {
-  Value q, k;
-};
-// apply_rotary_emb
-Turned apply_rotary(const Value& q, const Value& k, const Value& table) {
-  const Value complex_q = as_complex(q);
-  const Value complex_k = as_complex(k);
-  const Value frequencies =
-      ops::view(ops::slice_or_alias(table, 0, 0, q.size(1)), {1, q.size(1), 1, q.size(3) / 2});
-  const Value wide_q = turned(complex_q, frequencies);
-  const Value wide_k = turned(complex_k, frequencies);
-  Value new_q = ops::cast(wide_q, q.dtype());
-  return {.q = std::move(new_q), .k = ops::cast(wide_k, k.dtype())};
-}
+bool is_qwen3(const Eager& e) { return e.architecture().family == "qwen3"; }
 
 // torch.repeat_interleave(x, dim=2): x [b, s, kv heads, d]
 Value repeat_kv(const Value& x, int64_t times) {
@@ -64,8 +40,12 @@ Value attention(Eager& e, const ResolvedJob& job, const Attention& spec, const V
   const int64_t b = x.size(0), s = x.size(1);
   Value q = e.linear("wq", x), k = e.linear("wk", x), v = e.linear("wv", x);
   for (Value* heads : {&q, &k, &v}) *heads = ops::view(*heads, {b, s, -1, spec.head_dim});
+  if (spec.head_norm == HeadNorm::kPerHead) {
+    q = rms_norm(e, "q_norm", q);
+    k = rms_norm(e, "k_norm", k);
+  }
   {
-    Turned rotated = apply_rotary(q, k, table);
+    Turned rotated = is_qwen3(e) ? apply_halves_rotary(q, k, table) : apply_complex_rotary(q, k, table);
     q = std::move(rotated.q);
     k = std::move(rotated.k);
   }
@@ -94,8 +74,17 @@ Value feed_forward(Eager& e, const ResolvedJob& job, const Value& x) {
   return e.linear("w2", product);
 }
 
+// FSDP2's pre-forward hook casts a table in floating point to the dtype of the block's parameters
+// (cast_forward_inputs).
+Value as_unit_input(const ResolvedJob& job, const Value& table) {
+  const auto& dtype = job.fsdp2.param_dtype;
+  return dtype && is_floating(table.dtype()) && table.dtype() != DType::kComplex64 ? ops::cast(table, *dtype)
+                                                                                   : table;
+}
+
 // TransformerBlock.forward
-Value block(Eager& e, const ResolvedJob& job, const Layer& layer, const Value& x, const Value& table) {
+Value block(Eager& e, const ResolvedJob& job, const Layer& layer, const Value& x, const Value& given_table) {
+  const Value table = as_unit_input(job, given_table);
   RegionScope region(e, RegionKind::kBlock, {&x, &table});
   Value hidden;
   {
@@ -122,10 +111,10 @@ Value embedded(Eager& e, const Value& ids) {
 
 }  // namespace
 
-Value llama3(Eager& e, const ResolvedJob& job, const Value& ids) {
+Value transformer(Eager& e, const ResolvedJob& job, const Value& ids) {
   RegionScope model(e, RegionKind::kModel, {&ids});
   Value hidden = embedded(e, ids);
-  const Value table = e.buffer("freqs_cis");
+  const Value table = e.buffer(is_qwen3(e) ? "rope_cache" : "freqs_cis");
   const std::vector<Layer>& layers = e.architecture().layers;
   for (size_t i = 0; i < layers.size(); ++i) {
     const Eager::Module scope(e, fmt::format("layers.{}", i));
