@@ -1,5 +1,5 @@
-// The reader of torchtitan's configurations takes any bytes. What it makes of them must be a job that a job file can
-// say.
+// The reader of torchtitan's configurations takes any bytes. What it makes of them must be a job that a job
+// file can say.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
