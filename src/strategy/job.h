@@ -141,11 +141,17 @@ enum class TorchtitanRelease { k010, k022 };
 // what is needed first in the backward doesn't; with a pipeline nothing does.
 enum class ReshardPolicy { kDefault, kAlways, kNever };
 
+// Linears of the blocks in float8 (torchao's Float8Linear): a scale for each tensor, or for each row.
+enum class Float8Recipe { kNone, kTensorwise, kRowwise };
+
 struct TorchtitanSettings {
   TorchtitanRelease release = TorchtitanRelease::k022;
   ReshardPolicy reshard_after_forward = ReshardPolicy::kDefault;
   bool compiles_blocks = false;  // torch.compile on every block
   bool compiles_loss = false;
+  Float8Recipe float8 = Float8Recipe::kNone;
+  bool gathers_float8 =
+      false;  // FSDP2 gathers the linears' weights in float8 (enable_fsdp_float8_all_gather)
 
   bool operator==(const TorchtitanSettings&) const = default;
 };

@@ -59,6 +59,10 @@ constexpr EnumName<ReshardPolicy> kReshardPolicies[] = {{ReshardPolicy::kDefault
                                                         {ReshardPolicy::kAlways, "always"},
                                                         {ReshardPolicy::kNever, "never"}};
 
+constexpr EnumName<Float8Recipe> kFloat8Recipes[] = {{Float8Recipe::kNone, "none"},
+                                                     {Float8Recipe::kTensorwise, "tensorwise"},
+                                                     {Float8Recipe::kRowwise, "rowwise"}};
+
 constexpr EnumName<ZeroGrad> kZeroGrads[] = {
     {ZeroGrad::kSetToNone, "set-to-none"}, {ZeroGrad::kZeros, "zeros"}, {ZeroGrad::kNever, "never"}};
 
@@ -154,6 +158,10 @@ std::span<const EnumName<ReshardPolicy>> enum_names() {
   return kReshardPolicies;
 }
 template <>
+std::span<const EnumName<Float8Recipe>> enum_names() {
+  return kFloat8Recipes;
+}
+template <>
 std::span<const EnumName<ZeroGrad>> enum_names() {
   return kZeroGrads;
 }
@@ -190,6 +198,7 @@ std::string_view name_of(ExpertsImplementation value) { return written_name(valu
 std::string_view name_of(LossKind value) { return written_name(value); }
 std::string_view name_of(TorchtitanRelease value) { return written_name(value); }
 std::string_view name_of(ReshardPolicy value) { return written_name(value); }
+std::string_view name_of(Float8Recipe value) { return written_name(value); }
 std::string_view name_of(ZeroGrad value) { return written_name(value); }
 std::string_view name_of(OffloadTarget value) { return written_name(value); }
 std::string_view name_of(UseCache value) { return written_name(value); }

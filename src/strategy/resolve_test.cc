@@ -289,6 +289,8 @@ TEST(Resolve, WhatTorchtitanHasNoRecipeForIsRefused) {
   EXPECT_THAT(titan_error("optimizer.name=sgd"), HasSubstr("sgd with framework torchtitan"));
   EXPECT_THAT(titan_error("loss.path=chunked"), HasSubstr("chunked with framework torchtitan"));
   EXPECT_THAT(titan_error("torchtitan.compile_blocks=true"), HasSubstr("recompute.mode selective or full"));
+  EXPECT_THAT(titan_error("torchtitan.float8=rowwise"), HasSubstr("torchtitan.compile_blocks = true"));
+  EXPECT_THAT(titan_error("torchtitan.float8_all_gather=true"), HasSubstr("torchtitan.float8 = tensorwise"));
   EXPECT_THAT(titan_error("fsdp2.split_head=true"), HasSubstr("another framework than torchtitan"));
   EXPECT_THAT(titan_error("precision=fp32", of_family("mixtral")), HasSubstr("no family mixtral"));
   EXPECT_THAT(titan_error("torchtitan.release=0.1.0", of_family("qwen3")), HasSubstr("0.1.0 has no Qwen 3"));

@@ -63,6 +63,10 @@ void check_recipes(const Case& c, Errors& errors) {
                "what a compiler keeps of blocks without a checkpoint is not known here (recompute.mode {})",
                name_of(c.resolved.recompute)),
            "recompute.mode selective or full");
+  if (c.resolved.torchtitan.float8 != Float8Recipe::kNone && !c.resolved.torchtitan.compiles_blocks)
+    refuse(errors, "torchtitan.float8",
+           "float8 linears that aren't compiled keep copies that are not modelled",
+           "torchtitan.compile_blocks = true");
   if (c.resolved.recompute.is_reentrant)
     refuse(errors, "recompute.mode", "torchtitan's checkpoints are non-reentrant",
            "full, selective or every-N");

@@ -31,6 +31,16 @@ std::vector<Field> torchtitan_fields() {
                .help = "torch.compile on the loss (the component loss)",
                .reason = "torchtitan's default"},
               torchtitan(&TorchtitanSettings::compiles_loss)),
+      choice<Float8Recipe>(
+          {.path = "torchtitan.float8",
+           .help = "the blocks' linears in float8 (converter float8), with compile_blocks only",
+           .reason = "torchtitan's default"},
+          torchtitan(&TorchtitanSettings::float8)),
+      boolean(
+          {.path = "torchtitan.float8_all_gather",
+           .help = "FSDP2 gathers their weights in float8 (enable_fsdp_float8_all_gather); with tensorwise",
+           .reason = "torchtitan's default"},
+          torchtitan(&TorchtitanSettings::gathers_float8)),
   };
 }
 

@@ -18,8 +18,9 @@ enum class State { kIdle, kForward, kPreBackward, kPostBackward };
 struct ShardedParameter {
   Layout layout;       // unsharded
   int64_t padded = 0;  // elements of the unsharded tensor, dim 0 padded to a multiple of the ranks
-  Value shard;         // the rank's own, dim 0 divided
-  Value unsharded;     // what the modules see; its storage comes and goes
+  DType gathered_dtype = DType::kFloat32;
+  Value shard;      // the rank's own, dim 0 divided
+  Value unsharded;  // what the modules see; its storage comes and goes
   Value unsharded_gradient;
   Value accumulated_gradient;  // in the dtype of the reduction, over micro-batches without communication
   Value gradient;              // of the shard
@@ -50,6 +51,8 @@ class Fsdp2 : public ParallelEngine {
       groups_.push_back({.members = unit.members,
                          .reshards_after_forward = unit.reshards_after_forward,
                          .order_index = {}});
+    gathered_dtypes_.assign(architecture.parameters.size(), compute_);
+    for (size_t i : plan.gathered_in_float8) gathered_dtypes_[i] = DType::kFloat8;
     embedding_group_ = plan.embedding;
     head_group_ = plan.head;
   }
@@ -167,7 +170,7 @@ class Fsdp2 : public ParallelEngine {
   }
 
   ShardedParameter sharded(size_t i, const Layout full) {
-    ShardedParameter p{.layout = full};
+    ShardedParameter p{.layout = full, .gathered_dtype = gathered_dtypes_[i]};
     std::vector<int64_t> sizes(full.shape().begin(), full.shape().end());
     sizes[0] = divide_up(sizes[0], ranks());
     p.padded = saturating_multiply(Layout::contiguous(sizes).elements(), ranks());
@@ -181,7 +184,7 @@ class Fsdp2 : public ParallelEngine {
       p.shard = to_host(std::move(p.shard), Category::kParameter, job_.fsdp2.pin_memory);
     p.unsharded = r_.persistent(full, compute_, Category::kUnshardedParameter, owner, trainable_[i]);
     parameter_of_[p.unsharded.id().value] = i;
-    r_.program().storages[p.unsharded.info().storage.value].bytes = Bytes{p.padded} * bytes_of(compute_);
+    r_.program().storages[p.unsharded.info().storage.value].bytes = bytes_when_gathered(p);
     return p;
   }
 
@@ -193,16 +196,42 @@ class Fsdp2 : public ParallelEngine {
     const With<Holder> holder(r_.holder, Holder::kCommunication);
     const With<Stream> stream(r_.stream, Stream::kAllGather);
     const With<std::optional<OpKind>> none(r_.backward_of, std::nullopt);
-    int64_t elements = 0;
-    for (size_t i : g.members) elements += parameters_[i].padded;
+    int64_t elements = 0, bytes = 0;
+    for (size_t i : g.members) {
+      elements += parameters_[i].padded;
+      bytes += bytes_when_gathered(parameters_[i]).value;
+    }
+    const bool is_mixed = bytes != elements * bytes_of(compute_);
     std::vector<Value> copied;  // the shards on the device in the compute dtype, where they aren't so already
     if (job_.fsdp2.cpu_offload) {
       for (size_t i : g.members) copied.push_back(ops::cast(to_device(parameters_[i].shard), compute_));
+    } else if (is_mixed) {
+      copied = cast_shards(g);
     } else if (compute_ != original_) {
       copied.push_back(ops::empty(r_, {elements / ranks()}, compute_));
     }
-    g.gathered = ops::empty(r_, {elements}, compute_);
+    // Of several dtypes the buffer is one of bytes.
+    g.gathered = is_mixed ? ops::empty(r_, {bytes}, DType::kFloat8) : ops::empty(r_, {elements}, compute_);
     r_.emit_effect(OpKind::kAllGather, std::vector<TensorId>{g.gathered.id()});
+  }
+
+  static Bytes bytes_when_gathered(const ShardedParameter& p) {
+    return Bytes{p.padded} * bytes_of(p.gathered_dtype);
+  }
+
+  // fsdp_pre_all_gather casts each weight by itself, all others are cast into one buffer.
+  std::vector<Value> cast_shards(const Group& g) {
+    std::vector<Value> copied;
+    int64_t others = 0;
+    for (size_t i : g.members) {
+      const ShardedParameter& p = parameters_[i];
+      if (p.gathered_dtype == compute_)
+        others += p.padded / ranks();
+      else
+        copied.push_back(ops::empty(r_, {p.padded / ranks()}, p.gathered_dtype));
+    }
+    if (compute_ != original_ && others > 0) copied.push_back(ops::empty(r_, {others}, compute_));
+    return copied;
   }
 
   void wait_for_unshard(Group& g) {
@@ -334,6 +363,7 @@ class Fsdp2 : public ParallelEngine {
   const ResolvedJob& job_;
   const std::vector<bool>& trainable_;
   DType original_, compute_, reduce_;
+  std::vector<DType> gathered_dtypes_;  // by parameter
   std::vector<ShardedParameter> parameters_;
   std::unordered_map<uint32_t, size_t> parameter_of_;  // by unsharded tensor
   std::vector<Group>

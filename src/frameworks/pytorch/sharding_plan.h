@@ -25,6 +25,7 @@ struct ShardingUnit {
 struct ShardingPlan {
   std::vector<ShardingUnit> units;  // the root, the blocks, then those of embedding and head
   std::optional<size_t> embedding, head;
+  std::vector<size_t> gathered_in_float8;  // parameters; all others are gathered in the compute dtype
 };
 
 // fully_shard on each block, then on the root; embedding and head as units of their own where the job splits

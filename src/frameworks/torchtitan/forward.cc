@@ -62,6 +62,11 @@ Result<ForwardProgram> record_forward(const Architecture& architecture, const Re
                .has_one_dtype = true,
                .autocast = autocast_dtype(job.precision),
                .is_training = options.is_training});
+  if (job.torchtitan.float8 != Float8Recipe::kNone)
+    forward.program.notes.emplace_back(
+        "torchtitan.float8: the float8 copies of weights and activations, which live within a compiled "
+        "block, are "
+        "not counted");
   forward.buffers = eager.buffer_ids();
   write(eager, job, forward);
   return forward;

@@ -22,6 +22,15 @@ void reshard_as_in_022(ReshardPolicy policy, ShardingPlan& plan) {
   plan.units[*plan.head].reshards_after_forward = policy == ReshardPolicy::kAlways;
 }
 
+// Those that Float8Linear stands for: the norms' weights have one dim. The head is left out (filter_fqns).
+std::vector<size_t> linears_of_blocks(const Architecture& architecture) {
+  std::vector<size_t> linears;
+  for (size_t i = 0; i < architecture.parameters.size(); ++i)
+    if (architecture.parameters[i].layer && architecture.parameters[i].shape.size() == 2)
+      linears.push_back(i);
+  return linears;
+}
+
 }  // namespace
 
 ShardingPlan sharding_plan(const Architecture& architecture, const ResolvedJob& job) {
@@ -44,6 +53,7 @@ ShardingPlan sharding_plan(const Architecture& architecture, const ResolvedJob& 
     plan.units[unit].members.push_back(i);
   }
   for (ShardingUnit& unit : plan.units) sort_members(architecture, unit);
+  if (job.torchtitan.gathers_float8) plan.gathered_in_float8 = linears_of_blocks(architecture);
   if (has_one_root)
     reshard_as_in_010(job.torchtitan.reshard_after_forward, plan);
   else

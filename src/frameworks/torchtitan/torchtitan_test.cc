@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "frameworks/pytorch/small_model.h"
 #include "frameworks/torchtitan/activation_checkpoint.h"
 #include "frameworks/torchtitan/architecture.h"
@@ -186,6 +188,25 @@ TEST(Torchtitan, CompiledBlocksKeepOnlyWhatTheBackwardReads) {
   const Bytes eager = kept_between(run_of(job));
   job.torchtitan.compiles_blocks = true;
   EXPECT_EQ(eager - kept_between(run_of(job)), Bytes{2 * 16 * 32 * 2});
+}
+
+// The linears of a block: wq and wo 32 x 32, wk and wv 16 x 32, w1, w2, w3 48 x 32; its norms 2 x 32.
+TEST(Torchtitan, WeightsGatheredInFloat8TakeAByte) {
+  ResolvedJob job = titan_job(TorchtitanRelease::k010, RecomputeKind::kSelective);
+  job.torchtitan.compiles_blocks = true;
+  const auto gathered = [](const Program& program) {
+    std::set<Bytes> sizes;
+    for (const Storage& s : program.storages)
+      if (s.category == Category::kGatherBuffer) sizes.insert(s.bytes);
+    return sizes;
+  };
+  constexpr int64_t kLinears = 2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32, kNorms = 2 * 32;
+  EXPECT_TRUE(gathered(run_of(job)).contains(Bytes{2 * (kLinears + kNorms)}));
+  job.torchtitan.float8 = Float8Recipe::kTensorwise;
+  job.torchtitan.gathers_float8 = true;
+  const std::set<Bytes> sizes = gathered(run_of(job));
+  EXPECT_TRUE(sizes.contains(Bytes{kLinears + 2 * kNorms}));
+  EXPECT_FALSE(sizes.contains(Bytes{2 * (kLinears + kNorms)}));
 }
 
 // Instead of log-probabilities [16, 64] in fp32 and the total weight: the logits in bf16, which the norm and

@@ -66,7 +66,7 @@ const std::vector<KeyRow>& rows() {
       // ---- model and optimizer ----
       {"model.name", K::kGroup, {}, {}, {}},
       {"model.flavor", K::kGroup, {}, {}, {}},
-      {"model.converters", K::kOnly, {}, {{"", ""}}, {}},
+      {"model.converters", K::kGroup, {}, {}, {}},
       {"model.norm_type", K::kOnly, {}, {{"rmsnorm", ""}, {"fused_rmsnorm", ""}}, {}},
       {"model.tokenizer_path", K::kHarmless, {}, {}, {}},
       {"model.hf_assets_path", K::kHarmless, {}, {}, {}},
@@ -103,6 +103,10 @@ const std::vector<KeyRow>& rows() {
       {"compile.backend", K::kOnly, {}, {{"inductor", ""}}, {}},
       {"training.compile", K::kGroup, {}, {}, {}},
       {"float8.enable_float8_linear", K::kOnly, {}, kOff, {}},
+      {"float8.recipe_name", K::kGroup, {}, {}, {}},
+      {"float8.enable_fsdp_float8_all_gather", K::kGroup, {}, {}, {}},
+      {"quantize.linear.float8.recipe_name", K::kGroup, {}, {}, {}},
+      {"quantize.linear.float8.enable_fsdp_float8_all_gather", K::kGroup, {}, {}, {}},
       {"float8.", K::kHarmless, {}, {}, {}},  // only with a converter of model.converters
       {"mx.", K::kHarmless, {}, {}, {}},
       {"quantize.", K::kHarmless, {}, {}, {}},

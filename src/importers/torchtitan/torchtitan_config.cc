@@ -40,6 +40,7 @@ class Importer {
     PLIMSOLL_CHECK(take_data_parallelism());
     PLIMSOLL_CHECK(take_recompute());
     PLIMSOLL_CHECK(take_compile());
+    PLIMSOLL_CHECK(take_float8());
     write_notes();
     return std::move(out_);
   }
@@ -182,6 +183,29 @@ class Importer {
     const std::string components = fmt::format(",{},", text("compile.components").value_or("model,loss"));
     out_.job.torchtitan.compiles_blocks = components.find(",model,") != std::string::npos;
     out_.job.torchtitan.compiles_loss = components.find(",loss,") != std::string::npos;
+    return {};
+  }
+
+  // A key of the table that the generation has.
+  std::string float8_text(std::string_view key, std::string otherwise) const {
+    const auto later = text(fmt::format("quantize.linear.float8.{}", key));
+    return later ? *later : text(fmt::format("float8.{}", key)).value_or(std::move(otherwise));
+  }
+
+  Result<void> take_float8() {
+    const std::string converters = text("model.converters").value_or("");
+    if (converters.empty()) return {};
+    if (converters != "float8" && converters != "quantize.linear.float8")
+      return refuse("model.converters", fmt::format("the converters {} are not supported yet", converters),
+                    "none, or float8");
+    const std::string recipe = float8_text("recipe_name", "tensorwise");
+    TorchtitanSettings& settings = out_.job.torchtitan;
+    settings.float8 = recipe.starts_with("rowwise") ? Float8Recipe::kRowwise : Float8Recipe::kTensorwise;
+    settings.gathers_float8 = settings.float8 == Float8Recipe::kTensorwise &&
+                              float8_text("enable_fsdp_float8_all_gather", "false") == "true";
+    if (float8_text("filter_fqns", "output").find("output") == std::string::npos)
+      return refuse("model.converters", "a head in float8 is not supported yet",
+                    "filter_fqns with \"output\"");
     return {};
   }
 

@@ -101,13 +101,29 @@ TEST(TorchtitanConfig, KeysAreCountedAndUnknownOnesNamed) {
 }
 
 TEST(TorchtitanConfig, WhatIsNotModelledIsRefusedWithItsLine) {
-  EXPECT_THAT(error_of("converters = [\"float8\"]\n"),
-              AllOf(HasSubstr("titan.toml:4"), HasSubstr("model.converters = float8")));
+  EXPECT_THAT(error_of("converters = [\"mx\"]\n"),
+              AllOf(HasSubstr("titan.toml:4"), HasSubstr("the converters mx are not supported")));
   EXPECT_THAT(error_of("[optimizer]\nname = \"Adam\"\n"),
               HasSubstr("optimizer.name = Adam is not supported"));
   EXPECT_THAT(error_of("[activation_checkpoint]\nmode = \"memory_budget\"\n"), HasSubstr("memory_budget"));
   EXPECT_THAT(error_of("[training]\nmixed_precision_param = \"int8\"\n"), HasSubstr("bfloat16 or float16"));
   EXPECT_THAT(error_of("[training]\nseq_len = \"long\"\n"), HasSubstr("training.seq_len"));
+}
+
+TEST(TorchtitanConfig, Float8IsAConverter) {
+  const TorchtitanSettings later =
+      job_of(
+          "converters = "
+          "[\"quantize.linear.float8\"]\n[quantize.linear.float8]\nenable_fsdp_float8_all_gather = true\n"
+          "filter_fqns = [\"output\"]\n")
+          .torchtitan;
+  EXPECT_EQ(later.float8, Float8Recipe::kTensorwise);
+  EXPECT_TRUE(later.gathers_float8);
+  const TorchtitanSettings older =
+      job_of("converters = [\"float8\"]\n[float8]\nrecipe_name = \"rowwise\"\n").torchtitan;
+  EXPECT_EQ(older.float8, Float8Recipe::kRowwise);
+  EXPECT_FALSE(older.gathers_float8);
+  EXPECT_EQ(job_of("[float8]\nrecipe_name = \"rowwise\"\n").torchtitan.float8, Float8Recipe::kNone);
 }
 
 TEST(TorchtitanConfig, ContradictionsAreNamed) {
