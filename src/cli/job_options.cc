@@ -1,6 +1,7 @@
 #include "cli/job_options.h"
 
 #include "base/data_dir.h"
+#include "cli/imported_job.h"
 #include "hardware/catalog.h"
 #include "importers/hf_config/presets.h"
 #include "strategy/job_file.h"
@@ -32,8 +33,17 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--framework", "NAME", "framework", "whose code runs the step"},
 };
 
-Result<Job> read_job(const JobOptions& options) {
-  Job job;
+Result<ImportedJob> read_job(const JobOptions& options) {
+  ImportedJob imported;
+  Job& job = imported.job;
+  if (options.from && options.job_file)
+    return fail({.position = {.file = "--from"},
+                 .message = "names a job, and so does --job",
+                 .expected = "one of the two"});
+  if (options.from) {
+    PLIMSOLL_TRY(read, read_foreign_job(*options.from));
+    imported = std::move(read);
+  }
   if (options.job_file) {
     PLIMSOLL_TRY(read, read_job_file(*options.job_file));
     job = std::move(read);
@@ -43,7 +53,7 @@ Result<Job> read_job(const JobOptions& options) {
     if (const auto found = options.fields.find(f.path); found != options.fields.end() && found->second)
       PLIMSOLL_CHECK(apply_setting(job, f.path, *found->second, f.flag));
   for (const std::string& setting : options.settings) PLIMSOLL_CHECK(apply_setting(job, setting));
-  return job;
+  return imported;
 }
 
 Result<void> check_given(const Job& job) {
@@ -73,6 +83,11 @@ std::vector<Argument> JobOptions::arguments() {
        .target = &cluster});
   arguments.push_back(
       {.name = "--job", .value = "FILE", .help = "job file (docs/job_file.md)", .target = &job_file});
+  arguments.push_back({.name = "--from",
+                       .value = "FILE",
+                       .help = "the job and its model from a configuration of torchtitan (TOML); other flags "
+                               "override it",
+                       .target = &from});
   arguments.push_back({.name = "--set",
                        .value = "FIELD=VALUE",
                        .help = "any field of the job file (`plimsoll help job`); may be given more than once",
@@ -84,17 +99,19 @@ std::vector<std::string> JobOptions::inputs() const {
   const auto gpu = fields.find("hardware.gpu");
   std::vector<std::string> inputs;
   for (const std::optional<std::string>& input :
-       {model, job_file, cluster, gpu == fields.end() ? std::nullopt : gpu->second})
+       {model, job_file, cluster, from, gpu == fields.end() ? std::nullopt : gpu->second})
     if (input) inputs.push_back(*input);
   if (model) inputs.push_back(*model + "/config.json");
   return inputs;
 }
 
 Result<LoadedJob> load_job(const JobOptions& options) {
-  PLIMSOLL_TRY(job, read_job(options));
+  PLIMSOLL_TRY(read, read_job(options));
+  Job& job = read.job;
   PLIMSOLL_CHECK(check_given(job));
   PLIMSOLL_TRY(architecture, read_model(job.model.name, data_dir(),
                                         {.layers = job.model.layers, .overrides = job.model.overrides}));
+  architecture.notes.insert(architecture.notes.end(), read.notes.begin(), read.notes.end());
   PLIMSOLL_TRY(gpu, find_gpu(job.hardware.gpu));
   PLIMSOLL_TRY(cluster, options.cluster ? find_cluster(*options.cluster) : default_cluster_for(gpu));
   return LoadedJob{.job = std::move(job),

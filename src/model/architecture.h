@@ -117,6 +117,7 @@ struct BufferTensor {
   int64_t element_bytes = 4;     // in an fp32 model
   bool has_model_dtype = false;  // made in the model's dtype; otherwise always of element_bytes
   bool is_persistent = false;    // stored in a checkpoint
+  bool is_complex = false;       // complex64, of 8 bytes
 
   int64_t elements() const;
 };

@@ -113,6 +113,8 @@ namespace plimsoll {
   X(kEmbedding, "embedding.default", kOther)                                                            \
   X(kDropout, "native_dropout.default", kOther)                                                         \
   X(kLayerNorm, "native_layer_norm.default", kOther)                                                    \
+  X(kFusedRmsNorm, "_fused_rms_norm.default", kOther)                                                   \
+  X(kFusedCrossEntropy, "triton::cross_entropy", kOther)                                                \
   X(kMm, "mm.default", kOther)                                                                          \
   X(kAddmm, "addmm.default", kOther)                                                                    \
   X(kBmm, "bmm.default", kOther)                                                                        \
@@ -148,6 +150,8 @@ namespace plimsoll {
   X(kNllLossBackward, "nll_loss_backward.default", kOther)                                              \
   X(kEmbeddingBackward, "embedding_dense_backward.default", kOther)                                     \
   X(kLayerNormBackward, "native_layer_norm_backward.default", kOther)                                   \
+  X(kFusedRmsNormBackward, "_fused_rms_norm_backward.default", kOther)                                  \
+  X(kFusedCrossEntropyBackward, "triton::cross_entropy_backward", kOther)                               \
   X(kFlashAttentionPackageBackward, "flash_attn::_flash_attn_backward", kOther)                         \
   X(kFlashAttentionBackward, "_scaled_dot_product_flash_attention_backward.default", kOther)            \
   X(kEfficientAttentionBackward, "_scaled_dot_product_efficient_attention_backward.default", kOther)    \

@@ -152,7 +152,10 @@ Value linear(Value x, Value weight, Value bias);         // weight [out, in]; bi
 Value grouped_mm(Value a, Value b, Value offsets);
 Value dropout(Value x, double probability);             // itself when probability is 0
 Value layer_norm(Value x, Value weight, Value bias);    // over the last dim; weight and bias may be undefined
+Value fused_rms_norm(Value x, Value weight);            // nn.RMSNorm on a GPU, over the last dim
 Value nll_loss(Value log_probabilities, Value target);  // mean over targets; a scalar
+// The same of logits [n, vocab], compiled: no log-probabilities are made; a scalar.
+Value fused_cross_entropy(Value logits, Value target);
 // Sums a partial result over the ranks of the tensor-parallel group into a new tensor.
 Value functional_all_reduce(Value x);
 // The same tensor; its gradient is partial and summed over the ranks.

@@ -140,6 +140,30 @@ Value layer_norm(Value x, Value weight, Value bias) {
   return std::move(made[0]);
 }
 
+// What Inductor makes of log_softmax in fp32 and nll_loss: each row's maximum and log-sum-exp, from which the
+// backward computes the gradient in the logits' dtype. Source: the decompositions _log_softmax,
+// nll_loss_forward, _log_softmax_backward_data in torch/_decomp/decompositions.py, fused as
+// torch/_inductor/scheduler.py does it.
+Value fused_cross_entropy(Value logits, Value target) {
+  Recorder& r = logits.recorder();
+  const Layout scalar = Layout::contiguous(SizeList{}), rows = Layout::contiguous({logits.size(0), 1});
+  const std::array<Recorder::Result, 3> results{
+      {{scalar, DType::kFloat32}, {rows, DType::kFloat32}, {rows, DType::kFloat32}}};
+  const std::array<Value*, 2> inputs{&logits, &target};
+  std::vector<Value> made = r.emit_many(OpKind::kFusedCrossEntropy, inputs, results);
+  return std::move(made[0]);
+}
+
+// Source: aten/src/ATen/native/cuda/layer_norm_kernel.cu, _fused_rms_norm_cuda: statistics in fp32.
+Value fused_rms_norm(Value x, Value weight) {
+  const Layout layout = contiguous_like_shape(x);
+  const std::array<Recorder::Result, 2> results{
+      {{layout, x.dtype()}, {reduced(layout, dim_mask({-1}, layout.rank), true), DType::kFloat32}}};
+  const std::array<Value*, 2> inputs{&x, &weight};
+  std::vector<Value> made = x.recorder().emit_many(OpKind::kFusedRmsNorm, inputs, results);
+  return std::move(made[0]);
+}
+
 Value nll_loss(Value log_probabilities, Value target) {
   const Layout scalar = Layout::contiguous(SizeList{});
   const std::array<Recorder::Result, 2> results{

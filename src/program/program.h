@@ -137,7 +137,12 @@ struct Region {
   // Set by passes:
   Checkpoint checkpoint = Checkpoint::kNone;
   std::vector<OpKind> kept;  // kSelective: results of these ops are kept, the rest is computed again
-  bool is_unit = false;      // parameters are gathered before the call and given back after it
+  std::vector<OpKind>
+      alternately_kept;            // of these kinds within the call only the first result, the third ...
+  bool keeps_only_needed = false;  // of `kept` only what the backward reads (compiled calls)
+  bool is_recomputed_whole =
+      false;             // to its end, although what the backward wants is there before (no early stop)
+  bool is_unit = false;  // parameters are gathered before the call and given back after it
 };
 
 // Sections are stretches of statements that phases play, each maybe several times.

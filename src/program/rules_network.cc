@@ -93,6 +93,33 @@ void layer_norm(BackwardCall& call) {
     if (call.needs(i)) call.results[i] = std::move(made[next++]);
 }
 
+Saves keeps_for_fused_rms_norm(const Program&, const Op&, const InputSet&) {
+  return {.inputs = 3, .outputs = 2};
+}
+void fused_rms_norm(BackwardCall& call) {
+  Value gradient = call.gradient(), input = call.input(0), deviation = call.output(1), weight = call.input(1);
+  std::vector<Recorder::Result> results;
+  for (size_t i = 0; i < 2; ++i)
+    if (call.needs(i))
+      results.push_back({Layout::contiguous(call.input_info(i).layout.shape()), call.input_info(i).dtype});
+  const std::array<Value*, 4> inputs{&gradient, &input, &deviation, &weight};
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kFusedRmsNormBackward, inputs, results);
+  size_t next = 0;
+  for (size_t i = 0; i < 2; ++i)
+    if (call.needs(i)) call.results[i] = std::move(made[next++]);
+}
+
+Saves keeps_for_fused_cross_entropy(const Program&, const Op&, const InputSet&) {
+  return {.inputs = 3, .outputs = 6};
+}
+void fused_cross_entropy(BackwardCall& call) {
+  Value gradient = call.gradient(), logits = call.input(0), target = call.input(1), maximum = call.output(1),
+        log_sum = call.output(2);
+  call.results[0] = call.recorder.emit(OpKind::kFusedCrossEntropyBackward,
+                                       {&gradient, &logits, &target, &maximum, &log_sum},
+                                       {Layout::contiguous(logits.layout().shape()), logits.dtype()});
+}
+
 Saves keeps_for_nll(const Program&, const Op&, const InputSet&) { return {.inputs = 3, .outputs = 2}; }
 void nll_loss(BackwardCall& call) {
   Value gradient = call.gradient(), input = call.input(0), target = call.input(1), weight = call.output(1);
@@ -173,6 +200,8 @@ void add_network_rows(const SetRow& set) {
   set(OpKind::kBaddbmm, {.saves = keeps_factors, .backward = baddbmm});
   set(OpKind::kGroupedMm, {.saves = keeps_for_grouped_mm, .backward = grouped_mm});
   set(OpKind::kLayerNorm, {.saves = keeps_for_layer_norm, .backward = layer_norm});
+  set(OpKind::kFusedRmsNorm, {.saves = keeps_for_fused_rms_norm, .backward = fused_rms_norm});
+  set(OpKind::kFusedCrossEntropy, {.saves = keeps_for_fused_cross_entropy, .backward = fused_cross_entropy});
   set(OpKind::kNllLoss, {.saves = keeps_for_nll, .backward = nll_loss});
   set(OpKind::kFusedLinearCrossEntropy,
       {.saves = keeps_ready_gradients, .backward = fused_linear_cross_entropy});

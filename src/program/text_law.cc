@@ -100,8 +100,11 @@ void add_region(Program& p) {
   region.keywords = any_tensors(p);
   region.results = any_tensors(p);
   region.checkpoint = any_of<Checkpoint>(4);
+  region.keeps_only_needed = any_bool();
+  region.is_recomputed_whole = any_bool();
   region.is_unit = any_bool();
   for (int i = *rc::gen::inRange(0, 3); i > 0; --i) region.kept.push_back(any_kind());
+  for (int i = *rc::gen::inRange(0, 2); i > 0; --i) region.alternately_kept.push_back(any_kind());
   p.regions.push_back(region);
 }
 
@@ -178,7 +181,9 @@ void check_same_order(const Program& a, const Program& b) {
     const Region &x = a.regions[i], &y = b.regions[i];
     RC_ASSERT(x.kind == y.kind && a.module_name(x.module) == b.module_name(y.module));
     RC_ASSERT(x.arguments == y.arguments && x.keywords == y.keywords && x.results == y.results);
-    RC_ASSERT(x.checkpoint == y.checkpoint && x.kept == y.kept && x.is_unit == y.is_unit);
+    RC_ASSERT(x.checkpoint == y.checkpoint && x.kept == y.kept && x.alternately_kept == y.alternately_kept &&
+              x.keeps_only_needed == y.keeps_only_needed && x.is_recomputed_whole == y.is_recomputed_whole &&
+              x.is_unit == y.is_unit);
   }
   RC_ASSERT(a.sections.size() == b.sections.size() && a.schedule.size() == b.schedule.size());
   for (size_t i = 0; i < a.sections.size(); ++i) {

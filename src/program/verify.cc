@@ -79,6 +79,13 @@ Bytes extent(const TensorInfo& t) {
   return (last + Bytes{1}) * bytes_of(t.dtype);
 }
 
+// A gathered parameter may be a Float8Tensor: of the dtype that it stands for, with a byte an element.
+Bytes least_extent(const TensorInfo& t, const Storage& storage) {
+  const Bytes whole = extent(t);
+  return storage.category == Category::kUnshardedParameter ? Bytes{divide_up(whole.value, bytes_of(t.dtype))}
+                                                           : whole;
+}
+
 Result<void> check_tensors(const Program& p) {
   for (size_t i = 0; i < p.storages.size(); ++i)
     if (p.storages[i].owner.value >= p.modules.size() || p.storages[i].bytes < Bytes{})
@@ -87,7 +94,7 @@ Result<void> check_tensors(const Program& p) {
     const TensorInfo& t = p.tensors[i];
     if (t.storage.value >= p.storages.size())
       return broken(fmt::format("tensor %{} has an index out of range", i));
-    if (extent(t) > p.storage(t.storage).bytes)
+    if (least_extent(t, p.storage(t.storage)) > p.storage(t.storage).bytes)
       return broken(fmt::format("tensor %{} ({} bytes) doesn't fit into storage s{} ({} bytes)", i,
                                 extent(t).value, t.storage.value, p.storage(t.storage).bytes.value));
   }

@@ -44,6 +44,7 @@ void check_engine(const Case& c, Errors& errors);
 void check_batch(const Case& c, Errors& errors);
 void check_step(const Case& c, Errors& errors);
 void check_blocks(const Case& c, Errors& errors);
-void check_native(const Case& c, Errors& errors);  // native_checks.cc: what the native runtime can't do
+void check_torchtitan(const Case& c, Errors& errors);  // torchtitan_checks.cc: what has no recipe there
+void check_native(const Case& c, Errors& errors);      // native_checks.cc: what the native runtime can't do
 
 }  // namespace plimsoll

@@ -160,6 +160,11 @@ void decide_batch(const Job& job, const Architecture& architecture, ResolvedJob&
 void decide_optimizer(const Job& job, ResolvedJob& resolved) {
   resolved.optimizer = job.optimizer;
   const bool is_given = job.given.contains("optimizer.name") || job.optimizer != Optimizer{};
+  if (!is_given && job.framework == Framework::kTorchtitan) {
+    resolved.optimizer.implementation = OptimizerImplementation::kFused;
+    assume(resolved, "optimizer.name", name_of(resolved.optimizer), "torchtitan's default");
+    return;
+  }
   if (is_given || resolved.engine != DataParallelEngine::kFsdp2 || !job.fsdp2.cpu_offload) return;
   resolved.optimizer.implementation = OptimizerImplementation::kForLoop;
   assume(resolved, "optimizer.name", name_of(resolved.optimizer),
@@ -185,6 +190,27 @@ constexpr std::array<std::string_view, 4> kWithoutFlash = {"bloom", "gpt_oss", "
 
 bool is_among(std::span<const std::string_view> families, std::string_view family) {
   return std::ranges::find(families, family) != families.end();
+}
+
+// Source: torchtitan/models/attention.py: 0.2.2 ranks cuDNN first, 0.1.0 only from sm_100 on.
+constexpr int kBlackwell = 100;
+void decide_torchtitan(const Job& job, const GpuFacts& gpu, ResolvedJob& resolved) {
+  if (job.framework != Framework::kTorchtitan) return;
+  if (!job.loop.clip_max_norm) {
+    resolved.loop.clip_max_norm = 1.0;
+    assume(resolved, "loop.clip_max_norm", "1.0", "torchtitan always clips; its default");
+  }
+  if (job.allocator.configuration.empty() && !job.given.contains("allocator.configuration")) {
+    resolved.allocator.configuration = "expandable_segments:True";
+    assume(resolved, "allocator.configuration", resolved.allocator.configuration,
+           "as torchtitan's run_train.sh sets it");
+  }
+  const bool ranks_cudnn_first =
+      job.torchtitan.release != TorchtitanRelease::k010 || gpu.compute_capability.value_or(0) >= kBlackwell;
+  if (job.attention.sdpa_backend != SdpaBackend::kAutomatic || !ranks_cudnn_first) return;
+  resolved.sdpa_backend = SdpaBackend::kCudnnFirst;
+  assume(resolved, "attention.sdpa_backend", std::string(name_of(resolved.sdpa_backend)),
+         "torchtitan's order of kernels");
 }
 
 }  // namespace
@@ -226,6 +252,7 @@ ResolvedJob with_defaults(const Job& job, const Architecture& architecture, cons
                        .fsdp2 = job.fsdp2,
                        .zero = job.zero,
                        .offload = job.offload,
+                       .torchtitan = job.torchtitan,
                        .recompute = job.recompute,
                        .loss = job.loss,
                        .loop = job.loop,
@@ -239,6 +266,7 @@ ResolvedJob with_defaults(const Job& job, const Architecture& architecture, cons
   decide_batch(job, architecture, resolved);
   decide_optimizer(job, resolved);
   decide_blocks(job, architecture, resolved);
+  decide_torchtitan(job, gpu, resolved);
   return resolved;
 }
 

@@ -135,6 +135,27 @@ struct Fsdp2Settings {
   bool operator==(const Fsdp2Settings&) const = default;
 };
 
+// Which torchtitan's model code, wrapping and loop are run.
+enum class TorchtitanRelease { k010, k022 };
+// fsdp_reshard_after_forward of torchtitan. Default: blocks give their parameters back after the forward,
+// what is needed first in the backward doesn't; with a pipeline nothing does.
+enum class ReshardPolicy { kDefault, kAlways, kNever };
+
+// Linears of the blocks in float8 (torchao's Float8Linear): a scale for each tensor, or for each row.
+enum class Float8Recipe { kNone, kTensorwise, kRowwise };
+
+struct TorchtitanSettings {
+  TorchtitanRelease release = TorchtitanRelease::k022;
+  ReshardPolicy reshard_after_forward = ReshardPolicy::kDefault;
+  bool compiles_blocks = false;  // torch.compile on every block
+  bool compiles_loss = false;
+  Float8Recipe float8 = Float8Recipe::kNone;
+  bool gathers_float8 =
+      false;  // FSDP2 gathers the linears' weights in float8 (enable_fsdp_float8_all_gather)
+
+  bool operator==(const TorchtitanSettings&) const = default;
+};
+
 struct BatchChoice {
   std::optional<int64_t> sequence;      // tokens
   std::optional<int64_t> micro_batch;   // sequences per rank and forward
@@ -278,6 +299,7 @@ struct Job {
   Fsdp2Settings fsdp2;
   ZeroSettings zero;
   OffloadSettings offload;
+  TorchtitanSettings torchtitan;
   std::optional<Precision> precision;
   BatchChoice batch;
   Optimizer optimizer;
@@ -329,6 +351,7 @@ struct ResolvedJob {
   Fsdp2Settings fsdp2;
   ZeroSettings zero;
   OffloadSettings offload;
+  TorchtitanSettings torchtitan;
   Precision precision = Precision::kBFloat16;
   Batch batch;
   Optimizer optimizer;

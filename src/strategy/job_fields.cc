@@ -8,6 +8,7 @@
 #include "strategy/field_builders.h"
 #include "strategy/limits.h"
 #include "strategy/offload_fields.h"
+#include "strategy/torchtitan_fields.h"
 #include "strategy/train_fields.h"
 
 namespace plimsoll {
@@ -51,12 +52,11 @@ Fields hardware_fields() {
 
 Fields framework_fields() {
   return {
-      choice<Framework>(
-          {.path = "framework",
-           .help =
-               "whose code runs the step: pytorch, or native (`plimsoll train`); the others are refused yet",
-           .reason = "Hugging Face models in plain PyTorch"},
-          at(&Job::framework)),
+      choice<Framework>({.path = "framework",
+                         .help = "whose code runs the step: pytorch, torchtitan, or native (`plimsoll "
+                                 "train`); the others are refused yet",
+                         .reason = "Hugging Face models in plain PyTorch"},
+                        at(&Job::framework)),
       choice<Precision>(
           {.path = "precision",
            .help = "dtype of the parameters; amp-*: fp32 parameters under torch.autocast (amp-fp16 "
@@ -389,8 +389,8 @@ Fields all_fields() {
   // The fields outside the sections first, since TOML wants them there.
   for (const auto& part :
        {framework_fields, model_fields, hardware_fields, parallel_fields, ddp_fields, fsdp2_precision_fields,
-        fsdp2_sharding_fields, zero_fields, offload_fields, batch_fields, step_fields, block_fields,
-        loop_fields, training_fields, train_fields, data_fields}) {
+        fsdp2_sharding_fields, zero_fields, offload_fields, torchtitan_fields, batch_fields, step_fields,
+        block_fields, loop_fields, training_fields, train_fields, data_fields}) {
     Fields fields = part();
     std::ranges::move(fields, std::back_inserter(all));
   }

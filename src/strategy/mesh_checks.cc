@@ -93,10 +93,13 @@ void check_nodes(const Case& c, Errors& errors) {
 }
 
 void check_framework(const Case& c, Errors& errors) {
-  if (c.job.framework == Framework::kPytorch || c.job.framework == Framework::kNative) return;
+  const Framework framework = c.job.framework;
+  if (framework == Framework::kPytorch || framework == Framework::kTorchtitan ||
+      framework == Framework::kNative)
+    return;
   add(errors, {.field = "framework",
                .message = fmt::format("{} is not supported yet", name_of(c.job.framework)),
-               .expected = "pytorch or native"});
+               .expected = "pytorch, torchtitan or native"});
 }
 
 void check_only_natives(const Case& c, Errors& errors) {

@@ -52,6 +52,17 @@ constexpr EnumName<LossKind> kLosses[] = {{LossKind::kFullLogits, "full"},
                                           {LossKind::kChunked, "chunked"},
                                           {LossKind::kFusedLinear, "fused-linear"}};
 
+constexpr EnumName<TorchtitanRelease> kTorchtitanReleases[] = {{TorchtitanRelease::k010, "0.1.0"},
+                                                               {TorchtitanRelease::k022, "0.2.2"}};
+
+constexpr EnumName<ReshardPolicy> kReshardPolicies[] = {{ReshardPolicy::kDefault, "default"},
+                                                        {ReshardPolicy::kAlways, "always"},
+                                                        {ReshardPolicy::kNever, "never"}};
+
+constexpr EnumName<Float8Recipe> kFloat8Recipes[] = {{Float8Recipe::kNone, "none"},
+                                                     {Float8Recipe::kTensorwise, "tensorwise"},
+                                                     {Float8Recipe::kRowwise, "rowwise"}};
+
 constexpr EnumName<ZeroGrad> kZeroGrads[] = {
     {ZeroGrad::kSetToNone, "set-to-none"}, {ZeroGrad::kZeros, "zeros"}, {ZeroGrad::kNever, "never"}};
 
@@ -139,6 +150,18 @@ std::span<const EnumName<LossKind>> enum_names() {
   return kLosses;
 }
 template <>
+std::span<const EnumName<TorchtitanRelease>> enum_names() {
+  return kTorchtitanReleases;
+}
+template <>
+std::span<const EnumName<ReshardPolicy>> enum_names() {
+  return kReshardPolicies;
+}
+template <>
+std::span<const EnumName<Float8Recipe>> enum_names() {
+  return kFloat8Recipes;
+}
+template <>
 std::span<const EnumName<ZeroGrad>> enum_names() {
   return kZeroGrads;
 }
@@ -173,6 +196,9 @@ std::string_view name_of(AttentionImplementation value) { return written_name(va
 std::string_view name_of(SdpaBackend value) { return written_name(value); }
 std::string_view name_of(ExpertsImplementation value) { return written_name(value); }
 std::string_view name_of(LossKind value) { return written_name(value); }
+std::string_view name_of(TorchtitanRelease value) { return written_name(value); }
+std::string_view name_of(ReshardPolicy value) { return written_name(value); }
+std::string_view name_of(Float8Recipe value) { return written_name(value); }
 std::string_view name_of(ZeroGrad value) { return written_name(value); }
 std::string_view name_of(OffloadTarget value) { return written_name(value); }
 std::string_view name_of(UseCache value) { return written_name(value); }

@@ -60,6 +60,9 @@ std::string_view name_of(SdpaBackend value);
 std::string_view name_of(ExpertsImplementation value);
 std::string_view name_of(LossKind value);
 std::string_view name_of(OffloadTarget value);
+std::string_view name_of(TorchtitanRelease value);
+std::string_view name_of(ReshardPolicy value);
+std::string_view name_of(Float8Recipe value);
 std::string_view name_of(ZeroGrad value);
 std::string_view name_of(UseCache value);
 

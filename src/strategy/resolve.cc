@@ -212,6 +212,7 @@ std::vector<Error> contradictions(const Job& job, const ResolvedJob& resolved,
   check_step(c, errors);
   check_blocks(c, errors);
   check_native(c, errors);
+  check_torchtitan(c, errors);
   check_usage(c, errors);
   return errors;
 }

@@ -268,6 +268,37 @@ TEST(Resolve, Experts) {
               ElementsAre(HasSubstr("grouped_mm in fp32"), HasSubstr("counted out of place")));
 }
 
+TEST(Resolve, TorchtitanHasDefaultsOfItsOwn) {
+  const auto job = resolved({"framework=torchtitan", "hardware.gpus=8"});
+  EXPECT_EQ(job->optimizer.implementation, OptimizerImplementation::kFused);
+  EXPECT_EQ(job->loop.clip_max_norm, 1.0);
+  EXPECT_EQ(job->allocator.configuration, "expandable_segments:True");
+  EXPECT_EQ(job->sdpa_backend, SdpaBackend::kCudnnFirst);
+  EXPECT_EQ(resolved({"framework=torchtitan", "hardware.gpus=8", "torchtitan.release=0.1.0"})->sdpa_backend,
+            SdpaBackend::kAutomatic);
+  const auto plain = resolved(
+      {"framework=torchtitan", "hardware.gpus=8", "allocator.configuration=expandable_segments:False"});
+  EXPECT_EQ(plain->allocator.configuration, "expandable_segments:False");
+}
+
+TEST(Resolve, WhatTorchtitanHasNoRecipeForIsRefused) {
+  const auto titan_error = [](std::string_view setting, const Architecture& a = llama()) {
+    return error_of({"framework=torchtitan", "hardware.gpus=8", setting}, a);
+  };
+  EXPECT_THAT(titan_error("parallel.tensor=2"), HasSubstr("tensor parallelism with framework torchtitan"));
+  EXPECT_THAT(titan_error("precision=amp-bf16"), HasSubstr("the shards' dtype"));
+  EXPECT_THAT(titan_error("optimizer.name=sgd"), HasSubstr("sgd with framework torchtitan"));
+  EXPECT_THAT(titan_error("loss.path=chunked"), HasSubstr("chunked with framework torchtitan"));
+  EXPECT_THAT(titan_error("torchtitan.compile_blocks=true"), HasSubstr("recompute.mode selective or full"));
+  EXPECT_THAT(titan_error("torchtitan.float8=rowwise"), HasSubstr("torchtitan.compile_blocks = true"));
+  EXPECT_THAT(titan_error("torchtitan.float8_all_gather=true"), HasSubstr("torchtitan.float8 = tensorwise"));
+  EXPECT_THAT(titan_error("fsdp2.split_head=true"), HasSubstr("another framework than torchtitan"));
+  EXPECT_THAT(titan_error("precision=fp32", of_family("mixtral")), HasSubstr("no family mixtral"));
+  EXPECT_THAT(titan_error("torchtitan.release=0.1.0", of_family("qwen3")), HasSubstr("0.1.0 has no Qwen 3"));
+  EXPECT_THAT(error_of({"framework=torchtitan"}), HasSubstr("none with framework torchtitan"));
+  EXPECT_THAT(error_of({"torchtitan.compile_loss=true"}), HasSubstr("framework = torchtitan"));
+}
+
 TEST(Resolve, OptimizerStep) {
   EXPECT_THAT(error_of({"optimizer.name=sgd-fused"}), HasSubstr("no shape function of fused SGD"));
   EXPECT_EQ(resolved({"hardware.gpus=8", "fsdp2.cpu_offload=true"})->optimizer.implementation,

@@ -28,7 +28,40 @@ bool requires_input_grads(const ResolvedJob& r, const Architecture& a) {
   return trained && !trained->empty() && !trained->front();
 }
 
+bool is_no_torchtitan(const ResolvedJob& r, const Architecture&) {
+  return r.framework != Framework::kTorchtitan;
+}
+constexpr std::string_view kOtherThanTorchtitan =
+    "another framework than torchtitan, whose code decides this";
+
 constexpr Rule kRules[] = {
+    {.path = "torchtitan.",
+     .is_used = [](const ResolvedJob& r,
+                   const Architecture&) { return r.framework == Framework::kTorchtitan; },
+     .needs = "framework = torchtitan"},
+    {.path = "torchtitan.float8_all_gather",
+     .is_used = [](const ResolvedJob& r,
+                   const Architecture&) { return r.torchtitan.float8 == Float8Recipe::kTensorwise; },
+     .needs = "torchtitan.float8 = tensorwise"},
+    {.path = "torchtitan.reshard_after_forward",
+     .is_used = [](const ResolvedJob& r,
+                   const Architecture&) { return r.engine == DataParallelEngine::kFsdp2; },
+     .needs = "parallel.engine = fsdp2"},
+    {.path = "fsdp2.reshard_after_forward",
+     .is_used = is_no_torchtitan,
+     .needs = "another framework: torchtitan has torchtitan.reshard_after_forward"},
+    {.path = "fsdp2.root_reshard_after_forward", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "fsdp2.split_head", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "fsdp2.output_dtype", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "fsdp2.load", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "loop.zero_grad", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "loop.no_sync", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "loop.attention_mask", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "loop.use_cache", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "loop.hold_outputs", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "loop.input_require_grads", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "loop.trainable", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
+    {.path = "recompute.kept_ops", .is_used = is_no_torchtitan, .needs = kOtherThanTorchtitan},
     {.path = "ddp.",
      .is_used = [](const ResolvedJob& r,
                    const Architecture&) { return r.engine == DataParallelEngine::kDdp; },

@@ -17,6 +17,7 @@
 #include "estimate/estimate.h"
 #include "estimate/phases.h"
 #include "frameworks/pytorch/training.h"
+#include "frameworks/torchtitan/training.h"
 #include "hardware/catalog.h"
 #include "importers/hf_config/hf_config.h"
 #include "importers/hf_config/presets.h"
@@ -65,8 +66,9 @@ Result<Program> program_of(const ReferenceRow& row) {
   PLIMSOLL_TRY(architecture, architecture_of(row));
   PLIMSOLL_TRY(job, resolve(row.job, architecture,
                             {.name = "reference", .gpus_per_node = 8, .compute_capability = 90}));
-  return pytorch::build_training(architecture, job,
-                                 {.sums_in_place = row.sums_in_place, .lists_states = true});
+  const pytorch::TrainingOptions options{.sums_in_place = row.sums_in_place, .lists_states = true};
+  if (job.framework == Framework::kTorchtitan) return torchtitan::build_training(architecture, job, options);
+  return pytorch::build_training(architecture, job, options);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 namespace plimsoll::pytorch {
 DType buffer_dtype(const BufferTensor& buffer, DType model_dtype) {
   if (buffer.has_model_dtype) return model_dtype;
+  if (buffer.is_complex) return DType::kComplex64;
   if (buffer.element_bytes == 1) return DType::kBool;
   if (buffer.element_bytes == 2) return DType::kBFloat16;
   return buffer.element_bytes == 8 ? DType::kInt64 : DType::kFloat32;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "frameworks/pytorch/optimizers/optimizer.h"
+#include "frameworks/pytorch/sharding_plan.h"
 #include "model/architecture.h"
 #include "program/autograd.h"
 #include "strategy/job.h"
@@ -35,6 +36,7 @@ class ParallelEngine : public GradientSink, public UnitHooks {
 std::unique_ptr<ParallelEngine> make_single_device(Recorder& recorder, DType dtype);
 std::unique_ptr<ParallelEngine> make_ddp(Recorder& recorder, const ResolvedJob& job);
 std::unique_ptr<ParallelEngine> make_fsdp2(Recorder& recorder, const Architecture& architecture,
-                                           const ResolvedJob& job, const std::vector<bool>& trainable);
+                                           const ResolvedJob& job, const std::vector<bool>& trainable,
+                                           const ShardingPlan& plan);
 
 }  // namespace plimsoll::pytorch

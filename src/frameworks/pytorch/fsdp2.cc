@@ -4,9 +4,7 @@
 // torch/distributed/fsdp/_fully_shard/{_fsdp_state,_fsdp_param_group,_fsdp_param,_fsdp_collectives}.py, 2.13.
 // Does not model: shard placements other than dim 0, several param groups per module, post-forward meshes,
 // symmetric memory.
-#include <algorithm>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 
 #include "frameworks/pytorch/engine.h"
@@ -20,8 +18,9 @@ enum class State { kIdle, kForward, kPreBackward, kPostBackward };
 struct ShardedParameter {
   Layout layout;       // unsharded
   int64_t padded = 0;  // elements of the unsharded tensor, dim 0 padded to a multiple of the ranks
-  Value shard;         // the rank's own, dim 0 divided
-  Value unsharded;     // what the modules see; its storage comes and goes
+  DType gathered_dtype = DType::kFloat32;
+  Value shard;      // the rank's own, dim 0 divided
+  Value unsharded;  // what the modules see; its storage comes and goes
   Value unsharded_gradient;
   Value accumulated_gradient;  // in the dtype of the reduction, over micro-batches without communication
   Value gradient;              // of the shard
@@ -37,16 +36,10 @@ struct Group {
   Value all_reduce_input;           // HSDP: held to the end of the backward
 };
 
-// Whether the parameter lies below the module that has `other` as its own, deeper than that one.
-bool is_below_owner(std::string_view parameter, std::string_view other) {
-  const std::string_view owner = other.substr(0, other.rfind('.') + 1);
-  return parameter.starts_with(owner) && parameter.find('.', owner.size()) != std::string_view::npos;
-}
-
 class Fsdp2 : public ParallelEngine {
  public:
   Fsdp2(Recorder& recorder, const Architecture& architecture, const ResolvedJob& job,
-        const std::vector<bool>& trainable)
+        const std::vector<bool>& trainable, const ShardingPlan& plan)
       : r_(recorder),
         a_(architecture),
         job_(job),
@@ -54,7 +47,14 @@ class Fsdp2 : public ParallelEngine {
         original_(parameter_dtype(job.precision)),
         compute_(job.fsdp2.param_dtype.value_or(original_)),
         reduce_(job.fsdp2.reduce_dtype.value_or(compute_)) {
-    make_groups();
+    for (const ShardingUnit& unit : plan.units)
+      groups_.push_back({.members = unit.members,
+                         .reshards_after_forward = unit.reshards_after_forward,
+                         .order_index = {}});
+    gathered_dtypes_.assign(architecture.parameters.size(), compute_);
+    for (size_t i : plan.gathered_in_float8) gathered_dtypes_[i] = DType::kFloat8;
+    embedding_group_ = plan.embedding;
+    head_group_ = plan.head;
   }
 
   DType compute_dtype() const override { return compute_; }
@@ -113,6 +113,7 @@ class Fsdp2 : public ParallelEngine {
 
   void before_forward(RegionId region) override {
     Group& g = group_of(region);
+    if (g.members.empty()) return;
     g.state = State::kForward;
     unshard(g);
     wait_for_unshard(g);
@@ -120,17 +121,19 @@ class Fsdp2 : public ParallelEngine {
 
   void after_forward(RegionId region) override {
     Group& g = group_of(region);
-    if (g.reshards_after_forward) reshard(g);
-    g.order_index.push_back(post_forward_order_.size());
-    post_forward_order_.push_back(group_of_region_[region.value]);
-    g.state = State::kIdle;
+    if (!g.members.empty()) {
+      if (g.reshards_after_forward) reshard(g);
+      g.order_index.push_back(post_forward_order_.size());
+      post_forward_order_.push_back(group_of_region_[region.value]);
+      g.state = State::kIdle;
+    }
     if (group_of_region_[region.value] == 0) gathered_in_forward_.reset();
     if (!r_.is_grad_enabled) forget_order();
   }
 
   void before_backward(RegionId region) override {
     Group& g = group_of(region);
-    if (g.state == State::kPreBackward) return;
+    if (g.members.empty() || g.state == State::kPreBackward) return;
     g.state = State::kPreBackward;
     unshard(g);
     wait_for_unshard(g);
@@ -157,39 +160,6 @@ class Fsdp2 : public ParallelEngine {
  private:
   int64_t ranks() const { return job_.mesh.shard; }
 
-  void make_groups() {
-    groups_.resize(1 + a_.layers.size());
-    const auto add_group = [&] {
-      groups_.emplace_back();
-      return groups_.size() - 1;
-    };
-    if (job_.fsdp2.split_head && !a_.is_tied) {
-      embedding_group_ = add_group();
-      head_group_ = add_group();
-    }
-    for (size_t i = 0; i < a_.parameters.size(); ++i) {
-      const ParameterTensor& p = a_.parameters[i];
-      size_t group = 0;
-      if (p.layer)
-        group = 1 + static_cast<size_t>(*p.layer);
-      else if (embedding_group_ && i == 0)
-        group = *embedding_group_;
-      else if (head_group_ && p.name == "lm_head.weight")
-        group = *head_group_;
-      groups_[group].members.push_back(i);
-    }
-    // _get_managed_modules: what lies below a module comes before the module's own parameters.
-    for (Group& g : groups_)
-      std::ranges::sort(g.members, [&](size_t x, size_t y) {
-        const std::string &a = a_.parameters[x].name, &b = a_.parameters[y].name;
-        if (is_below_owner(a, b) != is_below_owner(b, a)) return is_below_owner(a, b);
-        return x < y;
-      });
-    for (Group& g : groups_) g.reshards_after_forward = job_.fsdp2.reshard_after_forward;
-    groups_[0].reshards_after_forward =
-        job_.fsdp2.reshard_after_forward && job_.fsdp2.root_reshard_after_forward.value_or(false);
-  }
-
   Group& group_of(RegionId region) { return groups_[group_of_region_[region.value]]; }
 
   // ---- load ----
@@ -200,7 +170,7 @@ class Fsdp2 : public ParallelEngine {
   }
 
   ShardedParameter sharded(size_t i, const Layout full) {
-    ShardedParameter p{.layout = full};
+    ShardedParameter p{.layout = full, .gathered_dtype = gathered_dtypes_[i]};
     std::vector<int64_t> sizes(full.shape().begin(), full.shape().end());
     sizes[0] = divide_up(sizes[0], ranks());
     p.padded = saturating_multiply(Layout::contiguous(sizes).elements(), ranks());
@@ -214,7 +184,7 @@ class Fsdp2 : public ParallelEngine {
       p.shard = to_host(std::move(p.shard), Category::kParameter, job_.fsdp2.pin_memory);
     p.unsharded = r_.persistent(full, compute_, Category::kUnshardedParameter, owner, trainable_[i]);
     parameter_of_[p.unsharded.id().value] = i;
-    r_.program().storages[p.unsharded.info().storage.value].bytes = Bytes{p.padded} * bytes_of(compute_);
+    r_.program().storages[p.unsharded.info().storage.value].bytes = bytes_when_gathered(p);
     return p;
   }
 
@@ -226,16 +196,42 @@ class Fsdp2 : public ParallelEngine {
     const With<Holder> holder(r_.holder, Holder::kCommunication);
     const With<Stream> stream(r_.stream, Stream::kAllGather);
     const With<std::optional<OpKind>> none(r_.backward_of, std::nullopt);
-    int64_t elements = 0;
-    for (size_t i : g.members) elements += parameters_[i].padded;
+    int64_t elements = 0, bytes = 0;
+    for (size_t i : g.members) {
+      elements += parameters_[i].padded;
+      bytes += bytes_when_gathered(parameters_[i]).value;
+    }
+    const bool is_mixed = bytes != elements * bytes_of(compute_);
     std::vector<Value> copied;  // the shards on the device in the compute dtype, where they aren't so already
     if (job_.fsdp2.cpu_offload) {
       for (size_t i : g.members) copied.push_back(ops::cast(to_device(parameters_[i].shard), compute_));
+    } else if (is_mixed) {
+      copied = cast_shards(g);
     } else if (compute_ != original_) {
       copied.push_back(ops::empty(r_, {elements / ranks()}, compute_));
     }
-    g.gathered = ops::empty(r_, {elements}, compute_);
+    // Of several dtypes the buffer is one of bytes.
+    g.gathered = is_mixed ? ops::empty(r_, {bytes}, DType::kFloat8) : ops::empty(r_, {elements}, compute_);
     r_.emit_effect(OpKind::kAllGather, std::vector<TensorId>{g.gathered.id()});
+  }
+
+  static Bytes bytes_when_gathered(const ShardedParameter& p) {
+    return Bytes{p.padded} * bytes_of(p.gathered_dtype);
+  }
+
+  // fsdp_pre_all_gather casts each weight by itself, all others are cast into one buffer.
+  std::vector<Value> cast_shards(const Group& g) {
+    std::vector<Value> copied;
+    int64_t others = 0;
+    for (size_t i : g.members) {
+      const ShardedParameter& p = parameters_[i];
+      if (p.gathered_dtype == compute_)
+        others += p.padded / ranks();
+      else
+        copied.push_back(ops::empty(r_, {p.padded / ranks()}, p.gathered_dtype));
+    }
+    if (compute_ != original_ && others > 0) copied.push_back(ops::empty(r_, {others}, compute_));
+    return copied;
   }
 
   void wait_for_unshard(Group& g) {
@@ -367,6 +363,7 @@ class Fsdp2 : public ParallelEngine {
   const ResolvedJob& job_;
   const std::vector<bool>& trainable_;
   DType original_, compute_, reduce_;
+  std::vector<DType> gathered_dtypes_;  // by parameter
   std::vector<ShardedParameter> parameters_;
   std::unordered_map<uint32_t, size_t> parameter_of_;  // by unsharded tensor
   std::vector<Group>
@@ -382,8 +379,9 @@ class Fsdp2 : public ParallelEngine {
 }  // namespace
 
 std::unique_ptr<ParallelEngine> make_fsdp2(Recorder& recorder, const Architecture& architecture,
-                                           const ResolvedJob& job, const std::vector<bool>& trainable) {
-  return std::make_unique<Fsdp2>(recorder, architecture, job, trainable);
+                                           const ResolvedJob& job, const std::vector<bool>& trainable,
+                                           const ShardingPlan& plan) {
+  return std::make_unique<Fsdp2>(recorder, architecture, job, trainable, plan);
 }
 
 }  // namespace plimsoll::pytorch

@@ -10,12 +10,10 @@
 #include "frameworks/pytorch/engine.h"
 #include "frameworks/pytorch/forward.h"
 #include "frameworks/pytorch/optimizer_step.h"
-#include "frameworks/pytorch/supported.h"
 #include "frameworks/pytorch/tensor_parallel.h"
 #include "frameworks/pytorch/trained.h"
 #include "program/autograd.h"
 #include "program/ops.h"
-#include "program/passes/recompute.h"
 #include "strategy/names.h"
 
 namespace plimsoll::pytorch {
@@ -35,11 +33,12 @@ class TrainingBuilder {
         a_(local_architecture(architecture, job.mesh.tensor)),
         job_(job),
         options_(options),
+        recipe_(options.recipe ? *options.recipe : transformers_recipe()),
         r_(program_, Recorder::Mode::kComplete) {}
 
   // The passes, in order. Those over the forward program decide, those over the complete one write.
   Result<Program> build() {
-    PLIMSOLL_CHECK(check_supported(a_, job_));
+    PLIMSOLL_CHECK(recipe_.check(a_, job_));
     program_.is_complete = true;
     PLIMSOLL_TRY(trainable, trainable_flags(job_, a_));
     trainable_ = std::move(trainable);
@@ -52,7 +51,7 @@ class TrainingBuilder {
 
     PLIMSOLL_CHECK(run("forward", forward_.program, [&] { return record(forward_, true); }));
     PLIMSOLL_CHECK(
-        run("recompute", forward_.program, [&] { return mark_recompute(forward_.program, job_.recompute); }));
+        run("recompute", forward_.program, [&] { return recipe_.mark_recompute(forward_.program, job_); }));
     program_.notes = forward_.program.notes;
     PLIMSOLL_CHECK(run("units", forward_.program, [&] { return mark_units(forward_); }));
     constexpr size_t kCompleteToForward = 5;  // a guess of how much larger the complete program gets
@@ -75,9 +74,9 @@ class TrainingBuilder {
   }
 
   Result<void> record(ForwardProgram& forward, bool is_training) {
-    PLIMSOLL_TRY(recorded,
-                 record_forward(a_, job_, trainable_,
-                                {.parameter_dtype = engine_->compute_dtype(), .is_training = is_training}));
+    PLIMSOLL_TRY(recorded, recipe_.record_forward(
+                               a_, job_, trainable_,
+                               {.parameter_dtype = engine_->compute_dtype(), .is_training = is_training}));
     forward = std::move(recorded);
     return {};
   }
@@ -87,7 +86,8 @@ class TrainingBuilder {
   }
 
   std::unique_ptr<ParallelEngine> make_engine() {
-    if (job_.engine == DataParallelEngine::kFsdp2) return make_fsdp2(r_, a_, job_, trainable_);
+    if (job_.engine == DataParallelEngine::kFsdp2)
+      return make_fsdp2(r_, a_, job_, trainable_, recipe_.sharding_plan(a_, job_));
     if (job_.engine == DataParallelEngine::kDdp) return make_ddp(r_, job_);
     return make_single_device(r_, parameter_dtype(job_.precision));
   }
@@ -363,6 +363,7 @@ class TrainingBuilder {
   const Architecture a_;  // what one rank of the tensor-parallel group holds
   const ResolvedJob& job_;
   const TrainingOptions options_;
+  const TrainingRecipe& recipe_;
   PassList own_passes_;
   Program program_;
   Recorder r_;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "base/result.h"
+#include "frameworks/pytorch/forward.h"
+#include "frameworks/pytorch/sharding_plan.h"
 #include "model/architecture.h"
 #include "program/passes/pass_list.h"
 #include "program/program.h"
@@ -10,11 +12,23 @@
 
 namespace plimsoll::pytorch {
 
+// What frameworks on top of PyTorch do in their own way.
+struct TrainingRecipe {
+  Result<void> (*check)(const Architecture&, const ResolvedJob&);  // whether there is a recipe
+  Result<ForwardProgram> (*record_forward)(const Architecture&, const ResolvedJob&,
+                                           const std::vector<bool>& trainable, ForwardOptions);
+  Result<void> (*mark_recompute)(Program& forward, const ResolvedJob&);
+  ShardingPlan (*sharding_plan)(const Architecture&, const ResolvedJob&);  // under FSDP2
+};
+// Transformers' modelling code in a plain loop.
+const TrainingRecipe& transformers_recipe();
+
 struct TrainingOptions {
   bool sums_in_place = true;  // false: gradients that meet are summed as under a tracing mode (autograd.h)
   bool lists_states = false;  // the loop lists the optimizer's states after every step
   // Each step and micro-batch as statements of its own, also where they repeat.
   bool writes_every_step = false;
+  const TrainingRecipe* recipe = nullptr;  // null: Transformers'
   PassList* passes =
       nullptr;  // takes the records of the passes and decides on verification; null: nobody does
 };

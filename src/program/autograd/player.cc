@@ -73,6 +73,7 @@ uint32_t Player::begin_region(uint32_t i, RegionId id) {
     return end;
   }
   current_frame_ = graph_.new_frame(id);
+  alternations_.clear();
   hold_outside_tensors(*current_frame_);
   return i;
 }
@@ -195,7 +196,7 @@ void Player::execute(uint32_t statement, const Op& op) {
   }
   r_.replay(f_, op, input_ids_, outputs_);
   if (op.kind == OpKind::kEfficientAttention && !r_.is_grad_enabled) leave_out_log_sum_exp();
-  if (current_frame_ && keeps_result(op))
+  if (current_frame_ && keeps_result(statement, op))
     graph_.frame(*current_frame_).kept[statement].assign(outputs_.begin(), outputs_.end());
 }
 

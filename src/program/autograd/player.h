@@ -2,12 +2,14 @@
 // leave nodes in the graph, and checkpoints play their statements again when the backward asks.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "program/autograd.h"
 #include "program/autograd/graph.h"
+#include "program/autograd/needed_results.h"
 #include "program/autograd/region_index.h"
 #include "program/op_table.h"
 
@@ -57,7 +59,7 @@ class Player {
   void leave_out_log_sum_exp();
   void execute(uint32_t statement, const Op& op);
 
-  bool keeps_result(const Op& op) const;
+  bool keeps_result(uint32_t statement, const Op& op);
   bool take_kept_result(uint32_t statement);
   void hold_outside_tensors(FrameIndex frame);
   std::vector<Value> set_locals_aside(const CallTensors& call, const Frame& frame);
@@ -74,6 +76,8 @@ class Player {
   std::vector<std::optional<ModuleId>> modules_;  // by forward module
   std::optional<FrameIndex> current_frame_;       // checkpoint whose forward is being played
   std::optional<FrameIndex> replayed_frame_;      // checkpoint that is being computed again
+  std::map<OpKind, int64_t> alternations_;        // of alternately kept kinds, in the call of current_frame_
+  std::map<uint32_t, std::vector<bool>> needed_results_;  // by region: of its statements
   bool is_replaying_ = false;
   // While a reentrant call is played again: by detached argument, its copy in half precision.
   std::unordered_map<uint32_t, Value> casts_of_leaves_;

@@ -26,10 +26,20 @@ void Player::restore_locals(const CallTensors& call, std::vector<Value> outer) {
   for (size_t i = 0; i < outer.size(); ++i) locals_[call.touched[i].value] = std::move(outer[i]);
 }
 
-bool Player::keeps_result(const Op& op) const {
-  const Region& region = f_.regions[graph_.frame(*current_frame_).region.value];
-  return region.checkpoint == Checkpoint::kSelective &&
-         std::ranges::find(region.kept, op.kind) != region.kept.end();
+// Asked once for each op of a call, in their order.
+bool Player::keeps_result(uint32_t statement, const Op& op) {
+  const RegionId id = graph_.frame(*current_frame_).region;
+  const Region& region = f_.regions[id.value];
+  if (region.checkpoint != Checkpoint::kSelective) return false;
+  const auto alternating = std::ranges::find(region.alternately_kept, op.kind);
+  const bool is_of_kind = alternating == region.alternately_kept.end()
+                              ? std::ranges::find(region.kept, op.kind) != region.kept.end()
+                              : ++alternations_[op.kind] % 2 == 1;
+  if (!is_of_kind || !region.keeps_only_needed) return is_of_kind;
+  const CallRange& range = regions_.range(id);
+  std::vector<bool>& needed = needed_results_[id.value];
+  if (needed.empty()) needed = needed_results(f_, range);
+  return needed[statement - range.begin];
 }
 
 bool Player::take_kept_result(uint32_t statement) {
@@ -57,7 +67,8 @@ void Player::recompute(FrameIndex index) {
     const With<std::optional<FrameIndex>> none(current_frame_, std::nullopt);
     const CallRange range = regions_.range(frame.region);
     uint32_t slot = 0;
-    for (uint32_t i = range.begin; i < range.end && slot < frame.slots; ++i)
+    const bool is_whole = f_.regions[frame.region.value].is_recomputed_whole;
+    for (uint32_t i = range.begin; i < range.end && (is_whole || slot < frame.slots); ++i)
       slot = replay_statement(i, index, slot);
   }
   restore_locals(tensors, std::move(outer));
@@ -82,7 +93,7 @@ uint32_t Player::replay_statement(uint32_t i, FrameIndex index, uint32_t slot) {
   };
   for (uint32_t k = 0; k < op.input_count; ++k)
     if (saves.keeps_input(k)) fill(r_.value(input_ids_[k]));
-  if (slot == frame.slots) return slot;  // early stop
+  if (slot == frame.slots && !f_.regions[frame.region.value].is_recomputed_whole) return slot;  // early stop
   execute(i, op);
   for (uint32_t k = 0; k < op.output_count; ++k)
     if (saves.keeps_output(k)) fill(outputs_[k]);

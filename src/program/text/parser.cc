@@ -96,6 +96,17 @@ Result<void> ProgramParser::parse_parameters() {
   return {};
 }
 
+Result<void> ProgramParser::parse_kinds(std::vector<OpKind>& kinds) {
+  PLIMSOLL_CHECK(in_.expect('('));
+  do {
+    const std::optional<OpKind> op = op_kind_from_name(in_.peek_word());
+    if (!op) return in_.error(fmt::format("unknown op \"{}\"", in_.peek_word()));
+    in_.take_word();
+    kinds.push_back(*op);
+  } while (in_.accept(','));
+  return in_.expect(')');
+}
+
 Result<void> ProgramParser::parse_region() {
   SourcePosition position = in_.position();
   PLIMSOLL_TRY(id, in_.id('r', "a region"));
@@ -119,16 +130,10 @@ Result<void> ProgramParser::parse_region() {
     in_.take_word();
     region.checkpoint = *checkpoint;
   }
-  if (in_.accept("keeps")) {
-    PLIMSOLL_CHECK(in_.expect('('));
-    do {
-      const std::optional<OpKind> op = op_kind_from_name(in_.peek_word());
-      if (!op) return in_.error(fmt::format("unknown op \"{}\"", in_.peek_word()));
-      in_.take_word();
-      region.kept.push_back(*op);
-    } while (in_.accept(','));
-    PLIMSOLL_CHECK(in_.expect(')'));
-  }
+  if (in_.accept("keeps")) PLIMSOLL_CHECK(parse_kinds(region.kept));
+  if (in_.accept("alternates")) PLIMSOLL_CHECK(parse_kinds(region.alternately_kept));
+  region.keeps_only_needed = in_.accept("needed");
+  region.is_recomputed_whole = in_.accept("whole");
   region.is_unit = in_.accept("unit");
   return regions_.define(id, std::move(region), std::move(position));
 }

@@ -43,6 +43,7 @@ class ProgramParser {
   Result<void> parse_storage();
   Result<void> parse_parameters();
   Result<void> parse_region();
+  Result<void> parse_kinds(std::vector<OpKind>& kinds);
   Result<void> parse_section();
   Result<void> parse_play();
   Result<void> parse_mark(StatementKind kind);  // begin, end

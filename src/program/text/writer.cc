@@ -104,13 +104,19 @@ class Writer {
     print(" -> ");
     write_list(r.results);
     if (r.checkpoint != Checkpoint::kNone) print(" {}", name_of(r.checkpoint));
-    if (!r.kept.empty()) {
-      print(" keeps (");
-      for (size_t i = 0; i < r.kept.size(); ++i) print("{}{}", i > 0 ? ", " : "", name_of(r.kept[i]));
-      print(")");
-    }
+    write_kinds("keeps", r.kept);
+    write_kinds("alternates", r.alternately_kept);
+    if (r.keeps_only_needed) print(" needed");
+    if (r.is_recomputed_whole) print(" whole");
     if (r.is_unit) print(" unit");
     print("\n");
+  }
+
+  void write_kinds(std::string_view word, std::span<const OpKind> kinds) {
+    if (kinds.empty()) return;
+    print(" {} (", word);
+    for (size_t i = 0; i < kinds.size(); ++i) print("{}{}", i > 0 ? ", " : "", name_of(kinds[i]));
+    print(")");
   }
 
   // ---- tensors ----
