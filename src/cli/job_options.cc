@@ -1,8 +1,11 @@
 #include "cli/job_options.h"
 
+#include <fmt/format.h>
+
 #include "base/data_dir.h"
 #include "hardware/catalog.h"
 #include "importers/hf_config/presets.h"
+#include "importers/megatron/megatron_job.h"
 #include "strategy/job_file.h"
 
 namespace plimsoll {
@@ -73,6 +76,10 @@ std::vector<Argument> JobOptions::arguments() {
        .target = &cluster});
   arguments.push_back(
       {.name = "--job", .value = "FILE", .help = "job file (docs/job_file.md)", .target = &job_file});
+  arguments.push_back({.name = "--from",
+                       .value = "FILE",
+                       .help = "the job and its model from Megatron-LM's arguments, a line each or as YAML",
+                       .target = &from});
   arguments.push_back({.name = "--set",
                        .value = "FIELD=VALUE",
                        .help = "any field of the job file (`plimsoll help job`); may be given more than once",
@@ -84,13 +91,47 @@ std::vector<std::string> JobOptions::inputs() const {
   const auto gpu = fields.find("hardware.gpu");
   std::vector<std::string> inputs;
   for (const std::optional<std::string>& input :
-       {model, job_file, cluster, gpu == fields.end() ? std::nullopt : gpu->second})
+       {model, job_file, cluster, from, gpu == fields.end() ? std::nullopt : gpu->second})
     if (input) inputs.push_back(*input);
   if (model) inputs.push_back(*model + "/config.json");
   return inputs;
 }
 
+namespace {
+
+// What an argument list doesn't say comes from flags: the GPU, and how many there are.
+Result<LoadedJob> load_megatron_job(const JobOptions& options) {
+  PLIMSOLL_TRY(said, read_job(options));
+  if (options.model || options.job_file)
+    return fail({.position = {.file = "--from"},
+                 .message = "names a job and its model, and so does another argument",
+                 .expected = "--from FILE without MODEL and --job"});
+  if (said.hardware.gpu.empty())
+    return fail({.message = "no GPU is given",
+                 .expected = "--gpu NAME",
+                 .hint = "`plimsoll gpus` lists the catalog"});
+  for (const auto& [path, value] : options.fields)
+    if (value && !path.starts_with("hardware."))
+      return fail({.message = fmt::format("{} doesn't apply to a job of --from", path),
+                   .expected = "a change in the argument list"});
+  PLIMSOLL_TRY(arguments, read_megatron_arguments(*options.from));
+  const bool says_gpus = options.fields.contains("hardware.gpus") && options.fields.at("hardware.gpus");
+  PLIMSOLL_TRY(gpu, find_gpu(said.hardware.gpu));
+  PLIMSOLL_TRY(cluster, options.cluster ? find_cluster(*options.cluster) : default_cluster_for(gpu));
+  PLIMSOLL_TRY(imported,
+               megatron_job(arguments, {.gpus = says_gpus ? said.hardware.gpus : cluster.node.gpus}));
+  imported.job.hardware.gpu = said.hardware.gpu;
+  imported.job.allocator = said.allocator;
+  return LoadedJob{.job = std::move(imported.job),
+                   .architecture = std::move(imported.architecture),
+                   .gpu = std::move(gpu),
+                   .cluster = std::move(cluster)};
+}
+
+}  // namespace
+
 Result<LoadedJob> load_job(const JobOptions& options) {
+  if (options.from) return load_megatron_job(options);
   PLIMSOLL_TRY(job, read_job(options));
   PLIMSOLL_CHECK(check_given(job));
   PLIMSOLL_TRY(architecture, read_model(job.model.name, data_dir(),

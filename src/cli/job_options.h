@@ -16,7 +16,7 @@
 namespace plimsoll {
 
 struct JobOptions {
-  std::optional<std::string> model, job_file, cluster;
+  std::optional<std::string> model, job_file, cluster, from;
   std::map<std::string, std::optional<std::string>> fields;  // by path in the job file, from flags
   std::vector<std::string> settings;                         // "a.b=c"
 

@@ -26,7 +26,8 @@ struct Prepared {
 GpuFacts facts_of(const EstimateRequest& request) {
   return {.name = request.gpu.name,
           .gpus_per_node = request.node.gpus,
-          .compute_capability = compute_capability_of(request.gpu.architecture)};
+          .compute_capability = compute_capability_of(request.gpu.architecture),
+          .multiprocessors = request.gpu.multiprocessors};
 }
 
 Result<Prepared> prepare(const EstimateRequest& request) {

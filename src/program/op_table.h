@@ -93,6 +93,9 @@ struct OpRow {
   SaveRule saves = nullptr;  // nullptr: keeps nothing
   BackwardRule backward = nullptr;
   uint16_t outputs_for_gradient = 0;  // bit i: output i is empty where no gradient is wanted
+  // A torch.autograd.Function: the gradients it was given are let go when its backward returns, before the
+  // engine fits its results to the inputs. Source: PyNode::apply, torch/csrc/autograd/python_function.cpp.
+  bool is_python_function = false;
 
   bool is_for_gradient(size_t output) const {
     return output < Saves::kMost && (outputs_for_gradient >> output) & 1U;

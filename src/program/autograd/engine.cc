@@ -134,6 +134,7 @@ std::vector<Value> Engine::call_op(NodeIndex index, std::vector<Value>& gradient
   std::vector<Value> results = std::move(call.results);
   call.saved_inputs.clear();  // the function has returned: what it unpacked is gone
   call.saved_outputs.clear();
+  if (row.is_python_function) gradients.clear();
   validate(op, results);
   return results;
 }

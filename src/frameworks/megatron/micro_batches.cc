@@ -1,0 +1,113 @@
+#include "frameworks/megatron/micro_batches.h"
+
+#include "program/ops.h"
+
+namespace plimsoll::megatron {
+namespace {
+
+// :4096:8 is eight buffers of 4096 KiB. Without it: PyTorch's default. Source: CublasHandlePool.cpp.
+constexpr Bytes kFixedCublasWorkspace{8 * 4096 * 1024};
+constexpr Bytes kHopperCublasWorkspace{32 << 20};
+constexpr Bytes kCublasWorkspace{8'519'680};
+constexpr int kHopper = 90;
+
+Bytes cublas_workspace(const ResolvedJob& job) {
+  if (job.megatron->has_fixed_cublas_workspace) return kFixedCublasWorkspace;
+  return job.gpu_compute_capability.value_or(0) >= kHopper ? kHopperCublasWorkspace : kCublasWorkspace;
+}
+
+// Source: get_cublas_workspace_size_bytes in transformer_engine/pytorch/module/base.py.
+constexpr Bytes kTeWorkspace{4 << 20};
+constexpr Bytes kHopperTeWorkspace{(32 << 20) + 1024};
+
+Bytes te_workspace(const ResolvedJob& job) {
+  return job.gpu_compute_capability.value_or(0) >= kHopper ? kHopperTeWorkspace : kTeWorkspace;
+}
+
+}  // namespace
+
+MicroBatches::MicroBatches(Recorder& recorder, const ResolvedJob& job, std::vector<ChunkState>& chunks,
+                           const std::vector<Forward>& forwards)
+    : r_(recorder), job_(job), chunks_(chunks), forwards_(forwards) {}
+
+Value MicroBatches::make(std::string_view name, Bytes bytes) {
+  const With<Category> category(r_.category, Category::kWorkspace);
+  const With<ModuleId> module(r_.module, r_.program().module(name));
+  return ops::empty(r_, {bytes.value}, DType::kUInt8);
+}
+
+// The first forward makes them on its way.
+void MicroBatches::bind_made_once(Autograd& autograd, size_t chunk) {
+  const Program& forward = forwards_[chunk].program;
+  for (const MadeOnce& m : forwards_[chunk].made_once) {
+    const bool is_tensor = m.kind == MadeOnce::Kind::kTensor;
+    const std::string name = is_tensor ? forward.module_name(forward.storage_of(m.tensor).owner)
+                             : m.kind == MadeOnce::Kind::kCublasWorkspace ? "cublas_workspace.forward"
+                                                                          : "te_workspace";
+    Value& value = shared_[name];
+    if (!value) {
+      autograd.forward_until(m.statement);
+      if (is_tensor) {
+        const TensorInfo& info = forward.tensor(m.tensor);
+        const With<Category> category(r_.category, Category::kBuffer);
+        const With<ModuleId> module(r_.module, r_.program().module(name));
+        value = ops::empty(r_, info.layout, info.dtype);
+      } else {
+        value = make(name, m.kind == MadeOnce::Kind::kCublasWorkspace ? cublas_workspace(job_)
+                                                                      : te_workspace(job_));
+      }
+    }
+    if (is_tensor) autograd.bind(m.tensor, value);
+  }
+}
+
+InFlight MicroBatches::forward(size_t chunk, Value input) {
+  const Forward& forward = forwards_[chunk];
+  ChunkState& state = chunks_[chunk];
+  InFlight batch{.chunk = chunk, .input = std::move(input)};
+  batch.graph = std::make_unique<Autograd>(r_, forward.program, state, nullptr, AutogradOptions{});
+  Autograd& autograd = *batch.graph;
+  for (size_t i = 0; i < state.parameters().size(); ++i)
+    autograd.bind(forward.program.parameters[i], state.parameter(i));
+  if (forward.input) autograd.bind(*forward.input, batch.input);
+  bind_made_once(autograd, chunk);
+  batch.output = autograd.forward(forward.output);
+  if (forward.token_count) batch.token_count = autograd.local(*forward.token_count);
+  if (forward.report) batch.report = autograd.local(*forward.report);
+  autograd.release_locals();
+  batch.root = autograd.root_of(batch.output);
+  return batch;
+}
+
+void MicroBatches::deallocate_output(InFlight& batch) {
+  const DType dtype = batch.output.dtype();
+  Value one = ops::empty(r_, {1}, dtype);
+  batch.output = std::move(one);
+  batch.is_deallocated = true;
+}
+
+// The loss times the gradient scale; its gradient is one.
+Result<void> MicroBatches::backward_of_loss(InFlight& batch) {
+  Value scaled = ops::mul(ops::view(batch.output, {1}), 1.0);
+  batch.scaled = std::move(scaled);
+  if (batch.is_deallocated) batch.output.reset();  // what stood for it in the list
+  const Value ones = ops::ones_like(batch.scaled);
+  Value gradient = ops::sum(ops::mul(ones, 1.0), {0}, false);
+  return batch.graph->backward(batch.root, std::move(gradient));
+}
+
+Result<Value> MicroBatches::backward(InFlight& batch, Value gradient) {
+  const With<bool> no_grad(r_.is_grad_enabled, false);
+  const With<Category> category(r_.category, Category::kTemporary);
+  ChunkState& state = chunks_[batch.chunk];
+  if (batch.input) state.expect_input(batch.input);
+  if (!has_backward_workspace_) shared_["cublas_workspace.backward"] = make("cublas_workspace.backward", cublas_workspace(job_));
+  has_backward_workspace_ = true;
+  if (forwards_[batch.chunk].token_count)
+    PLIMSOLL_CHECK(backward_of_loss(batch));
+  else
+    PLIMSOLL_CHECK(batch.graph->backward(batch.root, std::move(gradient)));
+  return state.take_input_gradient();
+}
+
+}  // namespace plimsoll::megatron

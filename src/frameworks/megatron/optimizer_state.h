@@ -1,0 +1,37 @@
+// Adam of Megatron-Core: fp32 copies of what this rank's optimizer owns, moments that the first step makes, and
+// the step's own small tensors.
+//
+// Source: megatron/core/optimizer/{optimizer,distrib_optimizer,clip_grads}.py, megatron/training/utils.py
+// (calc_params_l2_norm).
+#pragma once
+
+#include <vector>
+
+#include "frameworks/megatron/chunk_state.h"
+
+namespace plimsoll::megatron {
+
+class OptimizerState {
+ public:
+  OptimizerState(Recorder& recorder, const ResolvedJob& job) : r_(recorder), job_(job) {}
+
+  // fp32 copies of the chunks' parameters, or of the parts that the last data-parallel rank owns.
+  void make_masters(const std::vector<ChunkState>& chunks);
+  // optimizer.step().
+  void step();
+  void zero_gradients();                       // what the step made of fp16 gradients
+  size_t masters() const { return masters_.size(); }
+  void release_norms() { params_norm_.reset(); }  // after the step's results are logged
+
+ private:
+  void clip();
+  void count_zeros();
+
+  Recorder& r_;
+  const ResolvedJob& job_;
+  std::vector<Value> masters_, moments_, gradients_;
+  Value grad_norm_, params_norm_;
+  bool is_first_ = true;
+};
+
+}  // namespace plimsoll::megatron

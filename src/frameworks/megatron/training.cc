@@ -1,0 +1,283 @@
+#include "frameworks/megatron/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "frameworks/megatron/micro_batches.h"
+#include "frameworks/megatron/optimizer_state.h"
+#include "program/ops.h"
+
+namespace plimsoll::megatron {
+namespace {
+
+class TrainingBuilder {
+ public:
+  TrainingBuilder(const Architecture& architecture, const ResolvedJob& job, Stage stage, PassList* passes)
+      : a_(architecture),
+        job_(job),
+        stage_(std::move(stage)),
+        passes_(passes ? *passes : own_passes_),
+        r_(program_, Recorder::Mode::kComplete),
+        optimizer_(r_, job) {}
+
+  Result<Program> build() {
+    program_.is_complete = true;
+    for (size_t c = 0; c < stage_.chunks.size(); ++c) {
+      PLIMSOLL_TRY(forward, record_forward(a_, job_, stage_, stage_.chunks[c]));
+      PLIMSOLL_CHECK(passes_.run("forward", forward.program, [] { return Result<void>(); }));
+      forwards_.push_back(std::move(forward));
+      chunks_.emplace_back(r_, a_, job_, stage_, c);
+    }
+    micro_.emplace(r_, job_, chunks_, forwards_);
+    PLIMSOLL_CHECK(run("load", [&] { return load(); }));
+    for (int iteration = 1; iteration <= 2; ++iteration) {
+      iteration_ = iteration;
+      PLIMSOLL_CHECK(run("differentiate", [&] { return iterate(); }));
+      PLIMSOLL_CHECK(run("optimizer", [&] { return step(); }));
+    }
+    r_.finish();
+    PLIMSOLL_CHECK(passes_.check(program_));
+    return std::move(program_);
+  }
+
+ private:
+  template <typename Pass>
+  Result<void> run(std::string_view name, Pass&& pass) {
+    return passes_.run(name, program_, std::forward<Pass>(pass));
+  }
+
+  // ---- sections ----
+
+  // Everything until the next call belongs to this phase.
+  void begin(std::string_view phase) {
+    end();
+    phase_ = fmt::format("{}{}", phase, iteration_);
+    first_statement_ = static_cast<uint32_t>(program_.statements.size());
+  }
+  void begin(std::string_view phase, int64_t micro_batch) {
+    begin(phase);
+    phase_ += fmt::format(".{}", micro_batch);
+  }
+  void end() {
+    if (phase_.empty()) return;
+    program_.sections.push_back({.name = phase_,
+                                 .first_statement = first_statement_,
+                                 .last_statement = static_cast<uint32_t>(program_.statements.size())});
+    program_.schedule.push_back({phase_, static_cast<uint32_t>(program_.sections.size() - 1)});
+    phase_.clear();
+  }
+
+  Value scalar(DType dtype = DType::kFloat32) { return ops::zeros(r_, {1}, dtype); }
+  void passing_scalar() { ops::from_host(r_, {1}, DType::kFloat32); }
+
+  // ---- building ----
+
+  Result<void> load() {
+    const With<bool> no_grad(r_.is_grad_enabled, false);
+    begin("load");
+    phase_ = "load";
+    {
+      const With<Category> category(r_.category, Category::kTemporary);
+      start_time_ = ops::from_host(r_, {1}, DType::kFloat64);
+    }
+    for (ChunkState& chunk : chunks_) chunk.build();
+    for (ChunkState& chunk : chunks_) chunk.wrap();
+    {  // MixedPrecisionOptimizer: _dummy_overflow_buf and _scale_one
+      const With<Category> category(r_.category, Category::kOptimizerState);
+      optimizer_flags_.push_back(ops::from_host(r_, {1}, DType::kInt32));
+      optimizer_flags_.push_back(ops::from_host(r_, {1}, DType::kFloat32));
+    }
+    optimizer_.make_masters(chunks_);
+    end();
+    return {};
+  }
+
+  // ---- one iteration ----
+
+  Result<void> iterate() {
+    const With<Category> category(r_.category, Category::kTemporary);
+    begin("zero");
+    optimizer_.zero_gradients();
+    total_tokens_ = scalar(DType::kInt32);
+    if (stage_.ranks == 1)
+      PLIMSOLL_CHECK(no_pipelining());
+    else
+      PLIMSOLL_CHECK(one_forward_one_backward());
+    // forward_backward_func's locals, then a flag that is reduced over the ranks.
+    current_ = {};
+    output_gradient_.reset();
+    total_tokens_.reset();
+    token_count_.reset();
+    passing_scalar();
+    return {};
+  }
+
+  Result<InFlight> forward_step(int64_t micro_batch, Value input) {
+    begin("fwd", micro_batch);
+    InFlight batch = micro_->forward(0, std::move(input));
+    return batch;
+  }
+  // What forward_step returns takes the place of what was returned before.
+  void rebind(InFlight& batch) {
+    if (batch.report) reports_.push_back(std::move(batch.report));
+    if (batch.token_count) token_count_ = std::move(batch.token_count);
+  }
+
+  Result<void> no_pipelining() {
+    for (int64_t m = 1; m <= job_.batch.accumulation; ++m) {
+      PLIMSOLL_TRY(batch, forward_step(m, {}));
+      rebind(batch);
+      begin("bwd", m);
+      PLIMSOLL_TRY(none, micro_->backward(batch, {}));
+      batch.scaled.reset();
+      begin("x", m);
+      batch = {};
+    }
+    return {};
+  }
+
+  // ---- pipeline ----
+
+  Value receive() {
+    const Layout layout = Layout::contiguous({job_.batch.sequence, job_.batch.micro_batch, a_.hidden});
+    const With<Category> category(r_.category, Category::kActivation);
+    const With<ModuleId> module(r_.module, program_.module("received"));
+    Value value = ops::empty(r_, layout, dtype_of(job_.megatron->precision));
+    program_.tensors[value.id().value].requires_grad = true;
+    return value;
+  }
+  Value receive_input() { return stage_.is_first() ? Value() : receive(); }
+  Value receive_gradient() { return stage_.is_last() ? Value() : receive(); }
+
+  Result<void> pipelined_forward(int64_t micro_batch) {
+    PLIMSOLL_TRY(batch, forward_step(micro_batch, received_));
+    rebind(batch);
+    last_input_ = received_;  // the model's set_input_tensor
+    current_ = {};
+    if (!stage_.is_last()) output_gradient_ = receive_gradient();
+    micro_->deallocate_output(batch);
+    in_flight_.push_back(std::move(batch));
+    return {};
+  }
+
+  Result<void> pipelined_backward(int64_t micro_batch) {
+    begin("bwd", micro_batch);
+    current_ = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    received_.reset();
+    PLIMSOLL_TRY(gradient, micro_->backward(current_, output_gradient_));
+    input_gradient_ = std::move(gradient);
+    begin("x", micro_batch);
+    return {};
+  }
+
+  // forward_backward_pipelining_without_interleaving
+  Result<void> one_forward_one_backward() {
+    const int64_t all = job_.batch.accumulation;
+    const int64_t warmup = std::min(stage_.ranks - stage_.rank - 1, all);
+    int64_t forward = 0, backward = 0;
+    for (int64_t i = 0; i < warmup; ++i) {
+      received_ = receive_input();
+      PLIMSOLL_CHECK(warmup_forward(++forward));
+    }
+    if (forward < all) received_ = receive_input();
+    while (forward < all) {
+      PLIMSOLL_CHECK(pipelined_forward(++forward));
+      PLIMSOLL_CHECK(pipelined_backward(++backward));
+      if (forward < all) received_ = receive_input();
+    }
+    while (backward < all) {
+      output_gradient_ = receive_gradient();
+      PLIMSOLL_CHECK(pipelined_backward(++backward));
+    }
+    return {};
+  }
+  Result<void> warmup_forward(int64_t micro_batch) {
+    PLIMSOLL_TRY(batch, forward_step(micro_batch, received_));
+    rebind(batch);
+    last_input_ = received_;
+    micro_->deallocate_output(batch);
+    in_flight_.push_back(std::move(batch));
+    return {};
+  }
+
+  // ---- the step and what follows it ----
+
+  Result<void> step() {
+    const With<bool> no_grad(r_.is_grad_enabled, false);
+    const With<Category> category(r_.category, Category::kTemporary);
+    begin("step");
+    optimizer_.step();
+    begin("poststep");
+    average_loss();
+    begin("log");
+    log();
+    begin("stat");
+    begin("end");
+    restart_log();
+    end();
+    return {};
+  }
+
+  // train_step's end: flags and norms are reduced, the micro-batches' losses averaged.
+  void average_loss() {
+    passing_scalar();
+    passing_scalar();
+    optimizer_.release_norms();
+    passing_scalar();
+    if (reports_.empty()) return;
+    Value all = ops::cat(std::vector<Value>(reports_), 0);
+    Value sum = ops::sum(ops::view(all, {-1, 2}), {0}, false);
+    all.reset();
+    loss_ = ops::div(ops::select(sum, 0, 0), ops::select(sum, 0, 1));
+    reports_.clear();
+    sum.reset();
+  }
+
+  // training_log: the sum of the losses since the last line. Memory is read at its end.
+  void log() {
+    Value before = total_loss_ ? total_loss_ : ops::from_host(r_, {}, DType::kFloat32);
+    if (!loss_) return;
+    Value sum = ops::add(before, loss_);
+    before.reset();
+    total_loss_ = std::move(sum);
+  }
+  void restart_log() {
+    Value zero = ops::from_host(r_, {}, DType::kFloat32);
+    total_loss_ = std::move(zero);
+  }
+
+  const Architecture& a_;
+  const ResolvedJob& job_;
+  Stage stage_;
+  PassList own_passes_;
+  PassList& passes_;
+  Program program_;
+  Recorder r_;
+  std::vector<Forward> forwards_;
+  std::vector<ChunkState> chunks_;
+  OptimizerState optimizer_;
+  std::optional<MicroBatches> micro_;
+  int iteration_ = 1;
+  std::string phase_;
+  uint32_t first_statement_ = 0;
+
+  Value start_time_, total_tokens_, token_count_, loss_, total_loss_;
+  std::vector<Value> optimizer_flags_;
+  std::vector<Value> reports_;  // forward_data_store
+  std::deque<InFlight> in_flight_;
+  InFlight current_;
+  Value received_, last_input_, input_gradient_, output_gradient_;
+};
+
+}  // namespace
+
+Result<Program> build_training(const Architecture& architecture, const ResolvedJob& job,
+                               const TrainingOptions& options) {
+  PLIMSOLL_TRY(stage, stage_of(architecture, job, options.pipeline_rank));
+  return TrainingBuilder(architecture, job, std::move(stage), options.passes).build();
+}
+
+}  // namespace plimsoll::megatron

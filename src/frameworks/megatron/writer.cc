@@ -1,0 +1,51 @@
+#include "frameworks/megatron/writer.h"
+
+#include <fmt/format.h>
+
+#include "frameworks/megatron/chunk_state.h"
+
+namespace plimsoll::megatron {
+
+Writer::Writer(Forward& forward, const Architecture& architecture, const ResolvedJob& job,
+               const Stage& stage, const Chunk& chunk)
+    : f_(forward),
+      a_(architecture),
+      job_(job),
+      stage_(stage),
+      chunk_(chunk),
+      r_(forward.program, Recorder::Mode::kForward) {
+  for (const StageParameter& p : parameters_of(a_, job_, chunk_)) {
+    Value value = r_.persistent(Layout::contiguous(p.shape), dtype(), Category::kParameter,
+                                f_.program.module(p.name), true);
+    f_.program.parameters.push_back(value.id());
+    parameters_[p.name] = std::move(value);
+  }
+}
+
+DType Writer::dtype() const { return dtype_of(settings().precision); }
+
+Value Writer::parameter(std::string_view name) const {
+  const auto found =
+      parameters_.find(path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name));
+  return found == parameters_.end() ? Value() : found->second;
+}
+
+Value Writer::made_once(std::string_view name, const Layout& layout, DType dtype) {
+  Value& value = made_[std::string(name)];
+  if (!value) {
+    value = r_.persistent(layout, dtype, Category::kBuffer, f_.program.module(name));
+    f_.made_once.push_back({.statement = static_cast<uint32_t>(f_.program.statements.size()),
+                            .tensor = value.id()});
+  }
+  return value;
+}
+
+void Writer::made_once(MadeOnce::Kind kind) {
+  bool& is_made = kind == MadeOnce::Kind::kCublasWorkspace ? has_cublas_ : has_te_workspace_;
+  if (is_made) return;
+  is_made = true;
+  f_.made_once.push_back(
+      {.kind = kind, .statement = static_cast<uint32_t>(f_.program.statements.size())});
+}
+
+}  // namespace plimsoll::megatron

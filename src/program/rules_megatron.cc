@@ -1,0 +1,233 @@
+// Backward of the ops of Megatron-Core, apex and Transformer Engine. See ops_megatron.h for the sources.
+#include <array>
+
+#include "program/backward_rules.h"
+#include "program/ops_megatron.h"
+
+namespace plimsoll {
+namespace {
+
+Value as_rows(Value x) { return ops::reshape(std::move(x), {-1, x.size(-1)}); }
+Value made_like(BackwardCall& call, OpKind kind, std::initializer_list<Value*> inputs, size_t like) {
+  const TensorInfo& info = call.input_info(like);
+  return call.recorder.emit(kind, inputs, {Layout::contiguous(info.layout.shape()), info.dtype});
+}
+Recorder::Result result_like(const TensorInfo& info) {
+  return {Layout::contiguous(info.layout.shape()), info.dtype};
+}
+
+// Inputs: result, x, weight, bias if there is one.
+Saves keeps_for_linear(const Program&, const Op&, const InputSet&) { return {.inputs = 6}; }
+void linear(BackwardCall& call) {
+  const FusedAttr& attributes = call.attributes<FusedAttr>();
+  const Value gradient = call.gradient();
+  if (call.needs(1)) {
+    Value input = ops::matmul(gradient, call.input(2));
+    if (attributes.sums_input_gradient) input = megatron::all_reduce_(std::move(input));
+    call.results[1] = std::move(input);
+  }
+  const Value rows = as_rows(gradient);
+  if (call.needs(2))
+    call.results[2] = ops::mm(ops::transpose(rows, 0, 1), as_rows(call.input(1)));
+  if (attributes.has_bias && call.needs(3)) call.results[3] = ops::sum(rows, {0}, false);
+}
+
+// The kernel works in place on the gradient.
+void fused_softmax(BackwardCall& call) {
+  Value gradient = call.gradient(), result = call.output(0);
+  call.results[0] = call.recorder.emit_in_place(OpKind::kFusedSoftmaxBackward, {&gradient, &result});
+}
+void te_softmax(BackwardCall& call) {
+  Value gradient = call.gradient(), result = call.output(0);
+  call.results[0] = made_like(call, OpKind::kTeSoftmaxBackward, {&gradient, &result}, 0);
+}
+
+// Inputs: x, residual; outputs: mask, result.
+Saves keeps_mask_output(const Program&, const Op&, const InputSet&) { return {.outputs = 1}; }
+void dropout_add(BackwardCall& call) {
+  if (call.needs(1)) call.results[1] = call.gradient(1);
+  Value gradient = call.gradient(1), mask = call.output(0);
+  call.results[0] = made_like(call, OpKind::kDropoutBackward, {&gradient, &mask}, 0);
+}
+
+// GeLUFunction returns the same tensor for both: the engine sums it for the bias.
+Saves keeps_both(const Program&, const Op&, const InputSet&) { return {.inputs = 3}; }
+void bias_gelu(BackwardCall& call) {
+  Value gradient = call.gradient(), x = call.input(0), bias = call.input(1);
+  call.results[0] = made_like(call, OpKind::kBiasGeluBackward, {&gradient, &x, &bias}, 0);
+  if (call.needs(1)) call.results[1] = call.results[0];
+}
+
+// Inputs: loss, logits, softmax, mask, masked targets. The gradient is the softmax, changed in place.
+Saves keeps_for_vocab_loss(const Program&, const Op&, const InputSet&) { return {.inputs = 28}; }
+void vocab_parallel_cross_entropy(BackwardCall& call) {
+  Value softmax = call.input(2);
+  const int64_t rows = softmax.layout().elements() / softmax.size(-1);
+  const Value flat = ops::view(softmax, {rows, softmax.size(-1)});
+  const Value counter = ops::arange(call.recorder, rows);
+  Value kept = ops::cast(ops::view(call.input(3), {rows}), DType::kFloat32);
+  const Value update = ops::with_scalar(OpKind::kRsub, std::move(kept), 1);
+  {  // grad_2d[arange, target] -= update
+    Value read = ops::index(flat, {counter, call.input(4)});
+    read = megatron::sub_(std::move(read), update);
+    Value row_index = counter, target = call.input(4), into = flat;
+    call.recorder.emit_in_place(OpKind::kIndexPutInPlace, {&into, &row_index, &target, &read});
+  }
+  Value scale = ops::unsqueeze(call.gradient(), -1);
+  call.results[1] = call.recorder.emit_in_place(OpKind::kMulInPlace, {&softmax, &scale});
+}
+
+// Inputs: x, weight, bias; outputs: result, mean, deviation. Two buffers hold partial sums of the weights'
+// gradients, of 16 rows. Source: apex csrc/layer_norm_cuda_kernel.cu (HostLayerNormGradient, part_size).
+constexpr int64_t kApexPartRows = 16;
+Saves keeps_for_norm(const Program&, const Op&, const InputSet&) { return {.inputs = 7, .outputs = 6}; }
+void fused_layer_norm(BackwardCall& call) {
+  Value gradient = call.gradient(), x = call.input(0), weight = call.input(1), bias = call.input(2),
+        mean = call.output(1), deviation = call.output(2);
+  const Recorder::Result part{Layout::contiguous({kApexPartRows, x.size(-1)}), DType::kFloat32};
+  const std::array<Recorder::Result, 5> results{result_like(call.input_info(0)),
+                                                result_like(call.input_info(1)),
+                                                result_like(call.input_info(2)), part, part};
+  const std::array<Value*, 6> inputs{&gradient, &x, &weight, &bias, &mean, &deviation};
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kFusedLayerNormBackward, inputs, results);
+  for (size_t i = 3; i < made.size(); ++i) made[i].reset();
+  for (size_t i = 0; i < 3; ++i) call.results[i] = std::move(made[i]);
+}
+
+// ---- Transformer Engine ----
+
+struct NormGradients {
+  Value x, weight, bias;
+};
+// Partial sums of the weights' gradients: a row in fp32 for each thread block, one a multiprocessor, of gamma
+// and of beta. Source: transformer_engine/common/normalization (launch of ln_bwd_tuned_kernel).
+NormGradients te_norm_gradients(BackwardCall& call, Value gradient, Value x, Value weight, Value mean,
+                                Value deviation) {
+  const FusedAttr& attributes = call.attributes<FusedAttr>();
+  const int64_t count = attributes.has_norm_bias ? 2 : 1;
+  const Recorder::Result like_x{Layout::contiguous(x.layout().shape()), x.dtype()};
+  std::vector<Recorder::Result> results{like_x};
+  for (int64_t i = 0; i < count; ++i)
+    results.push_back({Layout::contiguous(weight.layout().shape()), weight.dtype()});
+  results.push_back({Layout::contiguous({count * attributes.multiprocessors, x.size(-1)}), DType::kFloat32});
+  const std::array<Value*, 5> inputs{&gradient, &x, &weight, &mean, &deviation};
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kTeNormBackward, inputs, results);
+  made.back().reset();
+  NormGradients out{.weight = std::move(made[1])};
+  const std::vector<int64_t> shape(like_x.layout.shape().begin(), like_x.layout.shape().end());
+  out.x = ops::view(std::move(made[0]), shape);
+  if (attributes.has_norm_bias) out.bias = std::move(made[2]);
+  return out;
+}
+
+// Inputs: x, weight, bias if there is one; outputs: mean if there is a bias, deviation, result.
+Saves keeps_for_te_norm(const Program&, const Op& op, const InputSet&) {
+  return {.inputs = 3, .outputs = Saves::first(op.output_count - 1)};
+}
+void te_norm(BackwardCall& call) {
+  const bool has_mean = call.attributes<FusedAttr>().has_norm_bias;
+  const size_t deviation = has_mean ? 1 : 0;
+  NormGradients made = te_norm_gradients(call, call.gradient(deviation + 1), call.input(0), call.input(1),
+                                         has_mean ? call.output(0) : Value(), call.output(deviation));
+  call.results[0] = std::move(made.x);
+  call.results[1] = std::move(made.weight);
+  if (has_mean) call.results[2] = std::move(made.bias);
+}
+
+// Gradients by Transformer Engine's GEMM: of the input, of the weight, of the bias with the weight's.
+Value te_input_gradient(const Value& gradient, const Value& weight, bool is_summed) {
+  Value left = gradient, right = ops::transpose(weight, 0, 1);
+  Value made = megatron::te_gemm(std::move(left), std::move(right), {});
+  if (is_summed) made = megatron::all_reduce_(std::move(made));
+  return made;
+}
+struct WeightGradients {
+  Value weight, bias;
+};
+WeightGradients te_weight_gradients(BackwardCall& call, const Value& gradient, Value x, const Value& weight,
+                                    bool has_bias) {
+  Value left = gradient;
+  const Recorder::Result of_weight{Layout::contiguous(weight.layout().shape()), weight.dtype()};
+  std::vector<Recorder::Result> results{of_weight};
+  if (has_bias) results.push_back({Layout::contiguous({weight.size(0)}), weight.dtype()});
+  const std::array<Value*, 2> inputs{&left, &x};
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kTeGemm, inputs, results);
+  return {.weight = std::move(made[0]), .bias = has_bias ? std::move(made[1]) : Value()};
+}
+
+// Inputs: result, x, weight, bias if there is one.
+void te_linear(BackwardCall& call) {
+  const FusedAttr& attributes = call.attributes<FusedAttr>();
+  const Value& gradient = call.gradient();
+  if (call.needs(1))
+    call.results[1] = te_input_gradient(gradient, call.input(2), attributes.sums_input_gradient);
+  WeightGradients made =
+      te_weight_gradients(call, gradient, call.input(1), call.input(2), attributes.has_bias);
+  call.results[2] = std::move(made.weight);
+  if (attributes.has_bias) call.results[3] = std::move(made.bias);
+}
+
+// Inputs: result, x, norm weight, weight, normed, deviation, then those that there are of mean, norm bias,
+// bias.
+Saves keeps_for_norm_linear(const Program& program, const Op& op, const InputSet&) {
+  const bool has_mean = std::get<FusedAttr>(program.attributes_of(op)).has_norm_bias;
+  return {.inputs = static_cast<uint16_t>(0x3eU | (has_mean ? 0x40U : 0U))};
+}
+void te_norm_linear(BackwardCall& call) {
+  const FusedAttr& attributes = call.attributes<FusedAttr>();
+  const bool has_mean = attributes.has_norm_bias;
+  const Value& gradient = call.gradient();
+  Value normed = te_input_gradient(gradient, call.input(3), attributes.sums_input_gradient);
+  WeightGradients linear =
+      te_weight_gradients(call, gradient, call.input(4), call.input(3), attributes.has_bias);
+  NormGradients norm = te_norm_gradients(call, std::move(normed), call.input(1), call.input(2),
+                                         has_mean ? call.input(6) : Value(), call.input(5));
+  call.results[1] = std::move(norm.x);
+  call.results[2] = std::move(norm.weight);
+  call.results[3] = std::move(linear.weight);
+  if (has_mean) call.results[7] = std::move(norm.bias);
+  if (attributes.has_bias) call.results[has_mean ? 8 : 6] = std::move(linear.bias);
+}
+
+// FlashAttention 2: dq, dk, dv like q, k, v; the sums of gradient x output of each row and dq in fp32 as
+// scratch. Source: csrc/flash_attn/flash_api.cpp (mha_bwd).
+Saves keeps_for_attention(const Program&, const Op&, const InputSet&) { return {.inputs = 7, .outputs = 7}; }
+void te_flash_attention(BackwardCall& call) {
+  std::vector<Value> kept{call.gradient()};
+  for (size_t i = 0; i < 3; ++i) kept.push_back(call.input(i));
+  for (size_t i = 0; i < 3; ++i) kept.push_back(call.output(i));
+  std::vector<Value*> inputs;
+  for (Value& v : kept) inputs.push_back(&v);
+  const Layout& q = call.input_info(0).layout;  // [b, s, heads, d]
+  const int64_t b = q.size(0), s = q.size(1), heads = q.size(2), d = q.size(3);
+  const std::array<Recorder::Result, 5> results{
+      result_like(call.input_info(0)), result_like(call.input_info(1)), result_like(call.input_info(2)),
+      Recorder::Result{Layout::contiguous({b, heads, s}), DType::kFloat32},
+      Recorder::Result{Layout::contiguous({b, s, heads, d}), DType::kFloat32}};
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kTeFlashAttentionBackward, inputs, results,
+                                                    call.attributes<AttentionAttr>());
+  made[4].reset();
+  made[3].reset();
+  for (size_t i = 0; i < 3; ++i) call.results[i] = std::move(made[i]);
+}
+
+}  // namespace
+
+void add_megatron_rows(const SetRow& set) {
+  set(OpKind::kLinearFunction, {.saves = keeps_for_linear, .backward = linear, .is_python_function = true});
+  set(OpKind::kReduceFunction, {.backward = passes_on, .is_python_function = true});
+  set(OpKind::kFusedSoftmax, {.saves = keeps_output, .backward = fused_softmax, .is_python_function = true});
+  set(OpKind::kTeSoftmax, {.saves = keeps_output, .backward = te_softmax, .is_python_function = true});
+  set(OpKind::kFusedBiasAdd, {.backward = passes_on});
+  set(OpKind::kDropoutAdd, {.saves = keeps_mask_output, .backward = dropout_add});
+  set(OpKind::kBiasGelu, {.saves = keeps_both, .backward = bias_gelu, .is_python_function = true});
+  set(OpKind::kVocabParallelCrossEntropy,
+      {.saves = keeps_for_vocab_loss, .backward = vocab_parallel_cross_entropy, .is_python_function = true});
+  set(OpKind::kFusedLayerNorm, {.saves = keeps_for_norm, .backward = fused_layer_norm, .is_python_function = true});
+  set(OpKind::kTeNorm, {.saves = keeps_for_te_norm, .backward = te_norm, .is_python_function = true});
+  set(OpKind::kTeLinear, {.saves = keeps_for_linear, .backward = te_linear, .is_python_function = true});
+  set(OpKind::kTeNormLinear, {.saves = keeps_for_norm_linear, .backward = te_norm_linear, .is_python_function = true});
+  set(OpKind::kTeFlashAttention, {.saves = keeps_for_attention, .backward = te_flash_attention, .is_python_function = true});
+}
+
+}  // namespace plimsoll
