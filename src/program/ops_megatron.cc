@@ -186,14 +186,14 @@ Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, 
 
 Value te_softmax(Value x) { return ops::unary(OpKind::kTeSoftmax, std::move(x)); }
 
-Value te_flash_attention(Value q, Value k, Value v, double dropout) {
+Value te_flash_attention(Value q, Value k, Value v, int64_t multiprocessors) {
   const std::array<Recorder::Result, 3> results{
       {{contiguous_like_shape(q), q.dtype()},
        {Layout::contiguous({q.size(0), q.size(2), q.size(1)}), DType::kFloat32},
        {Layout::contiguous({2}), DType::kInt64}}};
   const std::array<Value*, 3> inputs{&q, &k, &v};
   return std::move(q.recorder().emit_many(OpKind::kTeFlashAttention, inputs, results,
-                                          AttentionAttr{.is_causal = true, .dropout = dropout})[0]);
+                                          FusedAttr{.multiprocessors = multiprocessors})[0]);
 }
 
 }  // namespace plimsoll::megatron

@@ -47,6 +47,7 @@ Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, 
 Value te_gemm(Value x, Value weight, Value bias);  // the bias is added in its epilogue
 Value te_softmax(Value x);
 // flash_attn as Transformer Engine calls it: q [b, s, heads, d], k and v [b, s, kv heads, d] contiguous.
-Value te_flash_attention(Value q, Value k, Value v, double dropout);
+// `multiprocessors`: of the GPU in deterministic mode, otherwise 0.
+Value te_flash_attention(Value q, Value k, Value v, int64_t multiprocessors);
 
 }  // namespace plimsoll::megatron

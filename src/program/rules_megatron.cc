@@ -1,6 +1,8 @@
 // Backward of the ops of Megatron-Core, apex and Transformer Engine. See ops_megatron.h for the sources.
+#include <algorithm>
 #include <array>
 
+#include "base/block.h"
 #include "program/backward_rules.h"
 #include "program/ops_megatron.h"
 
@@ -189,8 +191,9 @@ void te_norm_linear(BackwardCall& call) {
   if (attributes.has_bias) call.results[has_mean ? 8 : 6] = std::move(linear.bias);
 }
 
-// FlashAttention 2: dq, dk, dv like q, k, v; the sums of gradient x output of each row and dq in fp32 as
-// scratch. Source: csrc/flash_attn/flash_api.cpp (mha_bwd).
+// FlashAttention 2: dq, dk, dv like q, k, v; as scratch the sums of gradient x output of each row, and dq in fp32,
+// in deterministic mode as often as the blocks of one head fill the multiprocessors. Source:
+// csrc/flash_attn/flash_api.cpp (mha_bwd: softmax_d, dq_accum).
 Saves keeps_for_attention(const Program&, const Op&, const InputSet&) { return {.inputs = 7, .outputs = 7}; }
 void te_flash_attention(BackwardCall& call) {
   std::vector<Value> kept{call.gradient()};
@@ -199,13 +202,15 @@ void te_flash_attention(BackwardCall& call) {
   std::vector<Value*> inputs;
   for (Value& v : kept) inputs.push_back(&v);
   const Layout& q = call.input_info(0).layout;  // [b, s, heads, d]
-  const int64_t b = q.size(0), s = q.size(1), heads = q.size(2), d = q.size(3);
+  const int64_t b = q.size(0), s = round_up(q.size(1), int64_t{128}), heads = q.size(2);
+  const int64_t d = q.size(3) <= 192 ? round_up(q.size(3), int64_t{32}) : 256;
+  const FusedAttr& attributes = call.attributes<FusedAttr>();
+  const int64_t splits = std::max<int64_t>(1, divide_up(attributes.multiprocessors, b * heads));
   const std::array<Recorder::Result, 5> results{
       result_like(call.input_info(0)), result_like(call.input_info(1)), result_like(call.input_info(2)),
       Recorder::Result{Layout::contiguous({b, heads, s}), DType::kFloat32},
-      Recorder::Result{Layout::contiguous({b, s, heads, d}), DType::kFloat32}};
-  std::vector<Value> made = call.recorder.emit_many(OpKind::kTeFlashAttentionBackward, inputs, results,
-                                                    call.attributes<AttentionAttr>());
+      Recorder::Result{Layout::contiguous({splits, b, s, heads, d}), DType::kFloat32}};
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kTeFlashAttentionBackward, inputs, results, attributes);
   made[4].reset();
   made[3].reset();
   for (size_t i = 0; i < 3; ++i) call.results[i] = std::move(made[i]);

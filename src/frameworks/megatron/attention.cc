@@ -67,6 +67,10 @@ Value te_full_mask(Writer& w, const Value& mask, int64_t s) {
   not_below.reset();
   Value outside = ops::unary(OpKind::kLogicalNot, std::move(inside));
   Value full = ops::logical_and(mask ? mask : outside, outside);
+  distance.reset();
+  first.reset();
+  last.reset();
+  outside.reset();
   return full;
 }
 
@@ -83,6 +87,7 @@ Value te_unfused_core(Writer& w, const Attention& attention, Heads heads, const 
   Value scores = ops::baddbmm(buffer, ops::transpose(q, 0, 1),
                               ops::transpose(ops::transpose(k, 0, 1), 1, 2),
                               1 / static_cast<double>(attention.head_dim));
+  w.made_once(MadeOnce::Kind::kCublasWorkspace, OpKind::kBaddbmm);
   buffer.reset();
   Value probabilities = te_softmax(ops::view(scores, {b, count, s, s}));
   probabilities = ops::dropout(std::move(probabilities), w.architecture().attention_dropout);
@@ -101,7 +106,8 @@ Value te_flash_core(Writer& w, Heads heads) {
   Value q = batch_first(std::move(heads.q)), k = batch_first(std::move(heads.k)),
         v = batch_first(std::move(heads.v));
   Value context =
-      te_flash_attention(std::move(q), std::move(k), std::move(v), w.architecture().attention_dropout);
+      te_flash_attention(std::move(q), std::move(k), std::move(v),
+                         w.settings().is_deterministic ? w.multiprocessors() : 0);
   const int64_t s = context.size(1), b = context.size(0), width = context.size(2) * context.size(3);
   context = ops::clone_contiguous(ops::transpose(std::move(context), 0, 1));
   return ops::view(std::move(context), {s, b, width});
@@ -113,6 +119,7 @@ Value core_attention(Writer& w, const Attention& attention, std::vector<Value> q
   const Writer::Module module(w, "core_attention");
   Heads heads{.q = std::move(qkv[0]), .k = std::move(qkv[1]), .v = std::move(qkv[2])};
   if (!w.is_te()) return local_core(w, attention, std::move(heads));
+  w.made_once(MadeOnce::Kind::kSequenceEnds);
   if (w.settings().attention == MegatronAttention::kUnfused)
     return te_unfused_core(w, attention, std::move(heads), mask);
   return te_flash_core(w, std::move(heads));

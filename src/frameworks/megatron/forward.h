@@ -11,8 +11,9 @@
 namespace plimsoll::megatron {
 
 // What the first forward makes on its way and later ones find: made right before `statement`.
+// kSequenceEnds: Transformer Engine's cache of where the micro-batch's sequences end.
 struct MadeOnce {
-  enum class Kind { kTensor, kCublasWorkspace, kTeWorkspace };
+  enum class Kind { kTensor, kCublasWorkspace, kTeWorkspace, kSequenceEnds };
   Kind kind = Kind::kTensor;
   uint32_t statement = 0;
   TensorId tensor;  // kTensor

@@ -10,6 +10,7 @@ Value head_loss(Writer& w, Value hidden, const Value& labels) {
     const With<Category> category(w.recorder().category, Category::kLogits);
     logits = linear(std::move(hidden), w.parameter("weight"), {},
                     {.sums_input_gradient = w.tensor_ranks() > 1});
+    w.made_once(MadeOnce::Kind::kCublasWorkspace, OpKind::kMm);
   }
   // compute_language_model_loss
   const Writer::Module module(w, "loss");

@@ -36,26 +36,40 @@ Value MicroBatches::make(std::string_view name, Bytes bytes) {
   return ops::empty(r_, {bytes.value}, DType::kUInt8);
 }
 
+Value MicroBatches::make_once(const Program& forward, const MadeOnce& m, const std::string& name) {
+  switch (m.kind) {
+    case MadeOnce::Kind::kTensor: {
+      const TensorInfo& info = forward.tensor(m.tensor);
+      const With<Category> category(r_.category, Category::kBuffer);
+      const With<ModuleId> module(r_.module, r_.program().module(name));
+      return ops::empty(r_, info.layout, info.dtype);
+    }
+    case MadeOnce::Kind::kCublasWorkspace:
+      return make(name, cublas_workspace(job_));
+    case MadeOnce::Kind::kTeWorkspace:
+      return make(name, te_workspace(job_));
+    case MadeOnce::Kind::kSequenceEnds:
+      return make(name, Bytes{bytes_of(DType::kInt32)} * (job_.batch.micro_batch + 1));
+  }
+  return {};
+}
+
+std::string_view name_of(MadeOnce::Kind kind) {
+  static constexpr std::string_view kNames[] = {"", "cublas_workspace.forward", "te_workspace", "cu_seqlens"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 // The first forward makes them on its way.
 void MicroBatches::bind_made_once(Autograd& autograd, size_t chunk) {
   const Program& forward = forwards_[chunk].program;
   for (const MadeOnce& m : forwards_[chunk].made_once) {
     const bool is_tensor = m.kind == MadeOnce::Kind::kTensor;
-    const std::string name = is_tensor ? forward.module_name(forward.storage_of(m.tensor).owner)
-                             : m.kind == MadeOnce::Kind::kCublasWorkspace ? "cublas_workspace.forward"
-                                                                          : "te_workspace";
+    const std::string name(is_tensor ? std::string_view(forward.module_name(forward.storage_of(m.tensor).owner))
+                                     : name_of(m.kind));
     Value& value = shared_[name];
     if (!value) {
       autograd.forward_until(m.statement);
-      if (is_tensor) {
-        const TensorInfo& info = forward.tensor(m.tensor);
-        const With<Category> category(r_.category, Category::kBuffer);
-        const With<ModuleId> module(r_.module, r_.program().module(name));
-        value = ops::empty(r_, info.layout, info.dtype);
-      } else {
-        value = make(name, m.kind == MadeOnce::Kind::kCublasWorkspace ? cublas_workspace(job_)
-                                                                      : te_workspace(job_));
-      }
+      value = make_once(forward, m, name);
     }
     if (is_tensor) autograd.bind(m.tensor, value);
   }

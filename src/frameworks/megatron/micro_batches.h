@@ -36,6 +36,7 @@ class MicroBatches {
  private:
   void bind_made_once(Autograd& autograd, size_t chunk);
   Value make(std::string_view name, Bytes bytes);
+  Value make_once(const Program& forward, const MadeOnce& made, const std::string& name);
   Result<void> backward_of_loss(InFlight& batch);
 
   Recorder& r_;

@@ -21,7 +21,7 @@ Projected te_normed_column_linear(Writer& w, std::string_view name, const Value&
   out.result = te_norm_linear(x, w.parameter("layer_norm_weight"), w.parameter("layer_norm_bias"),
                               w.parameter("weight"), adds_bias ? bias : Value(), w.multiprocessors(),
                               options(w));
-  w.made_once(MadeOnce::Kind::kCublasWorkspace);
+  w.made_once(MadeOnce::Kind::kTeWorkspace, OpKind::kTeNorm);
   if (!adds_bias) out.bias = std::move(bias);
   return out;
 }
@@ -36,7 +36,7 @@ Projected normed_column_linear(Writer& w, std::string_view norm_name, std::strin
   Value bias = w.parameter("bias");
   Projected out;
   out.result = linear(normed, w.parameter("weight"), adds_bias ? bias : Value(), options(w));
-  w.made_once(MadeOnce::Kind::kCublasWorkspace);
+  w.made_once(MadeOnce::Kind::kCublasWorkspace, OpKind::kMm);
   if (!adds_bias) out.bias = std::move(bias);
   return out;
 }

@@ -10,6 +10,7 @@ Value scalar(Recorder& r, DType dtype = DType::kFloat32) { return ops::zeros(r, 
 // Blocks of multi_tensor_l2norm, each with a sum of its own. Source: csrc/multi_tensor_l2norm_kernel.cu
 // (output = at::zeros({320})).
 constexpr int64_t kNormBlocks = 320;
+constexpr int kFlags = 2, kFp16Flags = 7;
 
 }  // namespace
 
@@ -74,9 +75,34 @@ void OptimizerState::count_zeros() {
   zeros.reset();
 }
 
+// Scalars of MixedPrecisionOptimizer: _dummy_overflow_buf and _scale_one; with a loss scale found_inf, and
+// DynamicGradScaler's scale, its bounds and factors.
+void OptimizerState::make_flags() {
+  const With<Category> category(r_.category, Category::kOptimizerState);
+  const int count = is_fp16() ? kFp16Flags : kFlags;
+  for (int i = 0; i < count; ++i) flags_.push_back(ops::from_host(r_, {1}, DType::kFloat32));
+}
+
+// fp16: fp32 copies of the gradients, which stay to the next zero_grad, and the scale's inverse.
+void OptimizerState::copy_gradients() {
+  {
+    const With<Category> category(r_.category, Category::kGradient);
+    for (const Value& master : masters_) {
+      const With<ModuleId> module(r_.module, r_.program().storage_of(master.id()).owner);
+      gradients_.push_back(ops::empty_like(master));
+    }
+  }
+  Value wide = ops::from_host(r_, {1}, DType::kFloat64);
+  Value inverse = ops::unary(OpKind::kReciprocal, wide);
+  wide.reset();
+  Value narrow = ops::cast(inverse, DType::kFloat32);
+  inverse.reset();
+}
+
 void OptimizerState::step() {
   const With<Category> category(r_.category, Category::kTemporary);
   grad_norm_.reset();
+  if (is_fp16()) copy_gradients();
   clip();
   if (job_.megatron->counts_zeros) count_zeros();
   if (is_first_) {

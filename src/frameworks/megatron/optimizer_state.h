@@ -15,6 +15,7 @@ class OptimizerState {
  public:
   OptimizerState(Recorder& recorder, const ResolvedJob& job) : r_(recorder), job_(job) {}
 
+  void make_flags();
   // fp32 copies of the chunks' parameters, or of the parts that the last data-parallel rank owns.
   void make_masters(const std::vector<ChunkState>& chunks);
   // optimizer.step().
@@ -24,12 +25,14 @@ class OptimizerState {
   void release_norms() { params_norm_.reset(); }  // after the step's results are logged
 
  private:
+  bool is_fp16() const { return job_.megatron->precision == MegatronPrecision::kFloat16; }
+  void copy_gradients();
   void clip();
   void count_zeros();
 
   Recorder& r_;
   const ResolvedJob& job_;
-  std::vector<Value> masters_, moments_, gradients_;
+  std::vector<Value> flags_, masters_, moments_, gradients_;
   Value grad_norm_, params_norm_;
   bool is_first_ = true;
 };

@@ -84,11 +84,7 @@ class TrainingBuilder {
     }
     for (ChunkState& chunk : chunks_) chunk.build();
     for (ChunkState& chunk : chunks_) chunk.wrap();
-    {  // MixedPrecisionOptimizer: _dummy_overflow_buf and _scale_one
-      const With<Category> category(r_.category, Category::kOptimizerState);
-      optimizer_flags_.push_back(ops::from_host(r_, {1}, DType::kInt32));
-      optimizer_flags_.push_back(ops::from_host(r_, {1}, DType::kFloat32));
-    }
+    optimizer_.make_flags();
     optimizer_.make_masters(chunks_);
     end();
     return {};
@@ -106,9 +102,10 @@ class TrainingBuilder {
     else
       PLIMSOLL_CHECK(one_forward_one_backward());
     // forward_backward_func's locals, then a flag that is reduced over the ranks.
-    current_ = {};
+    input_gradient_.reset();
     output_gradient_.reset();
     total_tokens_.reset();
+    current_ = {};
     token_count_.reset();
     passing_scalar();
     return {};
@@ -151,14 +148,30 @@ class TrainingBuilder {
   Value receive_input() { return stage_.is_first() ? Value() : receive(); }
   Value receive_gradient() { return stage_.is_last() ? Value() : receive(); }
 
-  Result<void> pipelined_forward(int64_t micro_batch) {
-    PLIMSOLL_TRY(batch, forward_step(micro_batch, received_));
+  // The model keeps its input (set_input_tensor), and with it, once its backward has run, the gradient.
+  Result<InFlight> pipelined_forward_step(int64_t micro_batch) {
+    begin("fwd", micro_batch);
+    last_input_ = {.tensor = received_};
+    InFlight batch = micro_->forward(0, received_);
+    current_ = {};  // output_tensor is bound to the new result
     rebind(batch);
-    last_input_ = received_;  // the model's set_input_tensor
-    current_ = {};
-    if (!stage_.is_last()) output_gradient_ = receive_gradient();
+    return batch;
+  }
+
+  Result<void> warmup_forward(int64_t micro_batch) {
+    PLIMSOLL_TRY(batch, pipelined_forward_step(micro_batch));
     micro_->deallocate_output(batch);
     in_flight_.push_back(std::move(batch));
+    received_.reset();
+    return {};
+  }
+
+  Result<void> steady_forward(int64_t micro_batch) {
+    PLIMSOLL_TRY(batch, pipelined_forward_step(micro_batch));
+    output_gradient_ = receive_gradient();
+    micro_->deallocate_output(batch);
+    in_flight_.push_back(std::move(batch));
+    received_.reset();
     return {};
   }
 
@@ -166,10 +179,11 @@ class TrainingBuilder {
     begin("bwd", micro_batch);
     current_ = std::move(in_flight_.front());
     in_flight_.pop_front();
-    received_.reset();
     PLIMSOLL_TRY(gradient, micro_->backward(current_, output_gradient_));
-    input_gradient_ = std::move(gradient);
+    if (current_.input && last_input_.tensor && current_.input.id() == last_input_.tensor.id())
+      last_input_.gradient = gradient;
     begin("x", micro_batch);
+    input_gradient_ = std::move(gradient);
     return {};
   }
 
@@ -178,13 +192,13 @@ class TrainingBuilder {
     const int64_t all = job_.batch.accumulation;
     const int64_t warmup = std::min(stage_.ranks - stage_.rank - 1, all);
     int64_t forward = 0, backward = 0;
-    for (int64_t i = 0; i < warmup; ++i) {
+    while (forward < warmup) {
       received_ = receive_input();
       PLIMSOLL_CHECK(warmup_forward(++forward));
     }
     if (forward < all) received_ = receive_input();
     while (forward < all) {
-      PLIMSOLL_CHECK(pipelined_forward(++forward));
+      PLIMSOLL_CHECK(steady_forward(++forward));
       PLIMSOLL_CHECK(pipelined_backward(++backward));
       if (forward < all) received_ = receive_input();
     }
@@ -192,14 +206,6 @@ class TrainingBuilder {
       output_gradient_ = receive_gradient();
       PLIMSOLL_CHECK(pipelined_backward(++backward));
     }
-    return {};
-  }
-  Result<void> warmup_forward(int64_t micro_batch) {
-    PLIMSOLL_TRY(batch, forward_step(micro_batch, received_));
-    rebind(batch);
-    last_input_ = received_;
-    micro_->deallocate_output(batch);
-    in_flight_.push_back(std::move(batch));
     return {};
   }
 
@@ -265,11 +271,14 @@ class TrainingBuilder {
   uint32_t first_statement_ = 0;
 
   Value start_time_, total_tokens_, token_count_, loss_, total_loss_;
-  std::vector<Value> optimizer_flags_;
   std::vector<Value> reports_;  // forward_data_store
   std::deque<InFlight> in_flight_;
   InFlight current_;
-  Value received_, last_input_, input_gradient_, output_gradient_;
+  Value received_, input_gradient_, output_gradient_;
+  struct ModelInput {
+    Value tensor, gradient;
+  };
+  ModelInput last_input_;
 };
 
 }  // namespace

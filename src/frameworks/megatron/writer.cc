@@ -40,12 +40,15 @@ Value Writer::made_once(std::string_view name, const Layout& layout, DType dtype
   return value;
 }
 
-void Writer::made_once(MadeOnce::Kind kind) {
-  bool& is_made = kind == MadeOnce::Kind::kCublasWorkspace ? has_cublas_ : has_te_workspace_;
-  if (is_made) return;
-  is_made = true;
-  f_.made_once.push_back(
-      {.kind = kind, .statement = static_cast<uint32_t>(f_.program.statements.size())});
+void Writer::made_once(MadeOnce::Kind kind, std::optional<OpKind> after) {
+  if (!made_by_libraries_.insert(kind).second) return;
+  const Program& p = f_.program;
+  auto statement = static_cast<uint32_t>(p.statements.size());
+  const auto is_it = [&](const Statement& s) {
+    return s.kind == StatementKind::kOp && p.ops[s.index].kind == *after;
+  };
+  while (after && statement > 0 && !is_it(p.statements[statement - 1])) --statement;
+  f_.made_once.push_back({.kind = kind, .statement = statement});
 }
 
 }  // namespace plimsoll::megatron

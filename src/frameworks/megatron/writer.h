@@ -1,6 +1,7 @@
 // What the recipes of Megatron-Core's modules are written with: parameters by name below the current path.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -50,7 +51,8 @@ class Writer {
   Value parameter(std::string_view name) const;
   // A tensor of that name that the first forward makes here.
   Value made_once(std::string_view name, const Layout& layout, DType dtype);
-  void made_once(MadeOnce::Kind kind);  // a library's workspace
+  // What a library makes here, or right after the last op of that kind.
+  void made_once(MadeOnce::Kind kind, std::optional<OpKind> after = std::nullopt);
   void hold(Value value) { held_.push_back(std::move(value)); }  // to the end of the forward and beyond
 
  private:
@@ -63,7 +65,7 @@ class Writer {
   std::string path_;
   std::unordered_map<std::string, Value> parameters_, made_;
   std::vector<Value> held_;
-  bool has_cublas_ = false, has_te_workspace_ = false;
+  std::set<MadeOnce::Kind> made_by_libraries_;
 };
 
 // A linear's result and the bias that the caller adds (skip_bias_add).
