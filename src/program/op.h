@@ -214,6 +214,8 @@ namespace plimsoll {
   X(kDropoutAdd, "bias_dropout_add_fused", kOther)                                                      \
   X(kBiasGelu, "bias_gelu", kOther)                                                                     \
   X(kBiasGeluBackward, "bias_gelu_back", kOther)                                                        \
+  X(kBiasSwiglu, "bias_swiglu", kOther)                                                                 \
+  X(kBiasSwigluBackward, "bias_swiglu_back", kOther)                                                    \
   X(kTeNorm, "tex::layernorm_fwd", kOther)                                                              \
   X(kTeNormBackward, "tex::layernorm_bwd", kOther)                                                      \
   X(kTeGemm, "tex::generic_gemm", kOther)                                                               \

@@ -88,6 +88,12 @@ Value bias_gelu(Value x, Value bias) {
   return x.recorder().emit(OpKind::kBiasGelu, {&x, &bias}, result);
 }
 
+Value bias_swiglu(Value x, Value bias) {
+  const Recorder::Result result{with_last(x, x.size(-1) / 2), x.dtype()};
+  const FusedAttr attributes{.has_bias = bias.is_defined()};
+  return x.recorder().emit(OpKind::kBiasSwiglu, {&x, &bias}, result, attributes);
+}
+
 // Each group of lines is a function of the class VocabParallelCrossEntropy.
 Value vocab_parallel_cross_entropy(Value logits, Value labels, bool is_split) {
   Recorder& r = logits.recorder();

@@ -32,6 +32,8 @@ Value fused_softmax(Value x);
 // residual + dropout(x + bias) in one kernel, which makes the dropped elements' mask; bias may be undefined.
 Value bias_dropout_add(Value x, Value bias, Value residual, double probability);
 Value bias_gelu(Value x, Value bias);
+// silu of the first half times the second; bias may be undefined.
+Value bias_swiglu(Value x, Value bias);
 // The loss of each token in fp32. logits [s, b, vocab / t], labels [s, b] int64; `is_split`: t > 1.
 Value vocab_parallel_cross_entropy(Value logits, Value labels, bool is_split);
 

@@ -60,6 +60,16 @@ void bias_gelu(BackwardCall& call) {
   if (call.needs(1)) call.results[1] = call.results[0];
 }
 
+Saves keeps_all_inputs(const Program&, const Op& op, const InputSet&) {
+  return {.inputs = Saves::first(op.input_count)};
+}
+void bias_swiglu(BackwardCall& call) {
+  const bool has_bias = call.attributes<FusedAttr>().has_bias;
+  Value gradient = call.gradient(), x = call.input(0), bias = has_bias ? call.input(1) : Value();
+  call.results[0] = made_like(call, OpKind::kBiasSwigluBackward, {&gradient, &x, &bias}, 0);
+  if (has_bias && call.needs(1)) call.results[1] = call.results[0];
+}
+
 // Inputs: loss, logits, softmax, mask, masked targets. The gradient is the softmax, changed in place.
 Saves keeps_for_vocab_loss(const Program&, const Op&, const InputSet&) { return {.inputs = 28}; }
 void vocab_parallel_cross_entropy(BackwardCall& call) {
@@ -226,6 +236,8 @@ void add_megatron_rows(const SetRow& set) {
   set(OpKind::kFusedBiasAdd, {.backward = passes_on});
   set(OpKind::kDropoutAdd, {.saves = keeps_mask_output, .backward = dropout_add});
   set(OpKind::kBiasGelu, {.saves = keeps_both, .backward = bias_gelu, .is_python_function = true});
+  set(OpKind::kBiasSwiglu,
+      {.saves = keeps_all_inputs, .backward = bias_swiglu, .is_python_function = true});
   set(OpKind::kVocabParallelCrossEntropy,
       {.saves = keeps_for_vocab_loss, .backward = vocab_parallel_cross_entropy, .is_python_function = true});
   set(OpKind::kFusedLayerNorm, {.saves = keeps_for_norm, .backward = fused_layer_norm, .is_python_function = true});

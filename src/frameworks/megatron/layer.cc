@@ -25,10 +25,18 @@ Projected self_attention(Writer& w, const Attention& attention, const Value& hid
   return row_linear(w, "linear_proj", std::move(context));
 }
 
-Projected feed_forward(Writer& w, const Mlp&, const Value& hidden) {
+// bias_gelu_impl and bias_swiglu_impl, or the activation function alone.
+Value activated(Writer& w, const Mlp& mlp, Projected wide) {
+  if (mlp.is_gated) return bias_swiglu(std::move(wide.result), std::move(wide.bias));
+  if (w.settings().fuses_bias_activation) return bias_gelu(std::move(wide.result), std::move(wide.bias));
+  if (wide.bias) wide.result = ops::add(std::move(wide.result), wide.bias);
+  return ops::gelu(std::move(wide.result));
+}
+
+Projected feed_forward(Writer& w, const Mlp& mlp, const Value& hidden) {
   Projected wide = normed_column_linear(w, "pre_mlp_layernorm", "mlp.linear_fc1", hidden, false);
   const Writer::Module module(w, "mlp");
-  Value active = bias_gelu(std::move(wide.result), std::move(wide.bias));
+  Value active = activated(w, mlp, std::move(wide));
   return row_linear(w, "linear_fc2", std::move(active));
 }
 

@@ -105,6 +105,8 @@ class JobReader {
     ParallelChoice& parallel = out_.job.parallel;
     parallel.tensor = integer("--tensor-model-parallel-size").value_or(1);
     parallel.pipeline = integer("--pipeline-model-parallel-size").value_or(1);
+    if (const MegatronArgument* const sequence = take("--sequence-parallel"); sequence && parallel.tensor > 1)
+      wrong(*sequence, "sequence parallelism over tensor-parallel ranks is not modelled yet", "");
     const MegatronArgument* const context = take("--context-parallel-size");
     if (integer("--context-parallel-size").value_or(1) != 1)
       wrong(*context, "context parallelism of Megatron-LM is not modelled yet", "1");
@@ -185,15 +187,26 @@ class JobReader {
     layer.attention.kv_heads = layer.attention.heads;
     layer.attention.head_dim = layer.attention.value_head_dim =
         integer("--kv-channels").value_or(a.hidden / layer.attention.heads);
+    const bool has_bias = !flag("--disable-bias-linear"), is_gated = flag("--swiglu");
+    // Source: validate_args: without biases GELU isn't fused with them.
+    out_.job.megatron->fuses_bias_activation = !flag("--no-bias-gelu-fusion") && (has_bias || is_gated);
     layer.attention.query_bias = layer.attention.key_bias = layer.attention.value_bias =
-        layer.attention.output_bias = true;
+        layer.attention.output_bias = has_bias;
     layer.attention.is_fused_qkv = layer.attention.is_fused_by_group = true;
-    layer.mlp = Mlp{.intermediate = integer("--ffn-hidden-size").value_or(4 * a.hidden),
-                    .has_bias = true,
-                    .activation = Activation::kGelu};
+    layer.mlp = Mlp{.intermediate = integer("--ffn-hidden-size").value_or(ffn_width(a.hidden, is_gated)),
+                    .is_gated = is_gated,
+                    .is_fused_gate_up = is_gated,
+                    .has_bias = has_bias,
+                    .activation = is_gated ? Activation::kSilu : Activation::kGelu};
     a.layers.assign(static_cast<size_t>(std::min(layers, kMostLayers)), layer);
     list_parameters();
     return {};
+  }
+
+  // Source: validate_args: 8/3 of the hidden size, rounded down to a multiple of 64, where it is gated.
+  static int64_t ffn_width(int64_t hidden, bool is_gated) {
+    constexpr int64_t kMultiple = 64;
+    return is_gated ? 4 * hidden * 2 / 3 / kMultiple * kMultiple : 4 * hidden;
   }
 
   // Of the whole model, without what ranks pad.
