@@ -221,6 +221,12 @@ namespace plimsoll {
   X(kTeGemm, "tex::generic_gemm", kOther)                                                               \
   X(kTeLinear, "te::_Linear", kInPlace)                                                                 \
   X(kTeNormLinear, "te::_LayerNormLinear", kInPlace)                                                    \
+  X(kTeRotary, "tex::fused_rope_forward", kOther)                                                       \
+  X(kGatherSequence, "all_gather_along_first_dim", kOther)                                              \
+  X(kReduceScatterSequence, "reduce_scatter_along_first_dim", kOther)                                   \
+  X(kReduceScatterFunction, "_ReduceScatterToSequenceParallelRegion", kInPlace)                         \
+  X(kGatherFunction, "_GatherFromSequenceParallelRegion", kInPlace)                                     \
+  X(kScatterFunction, "_ScatterToSequenceParallelRegion", kInPlace)                                     \
   X(kTeSoftmax, "te_softmax::scaled_masked_softmax_fwd", kPointwise)                                    \
   X(kTeSoftmaxBackward, "te_softmax::scaled_masked_softmax_bwd", kPointwise)                            \
   X(kTeFlashAttention, "flash_attn::_flash_attn_forward", kOther)                                       \

@@ -17,6 +17,12 @@ Layout with_last(const Value& x, int64_t last) {
   sizes.back() = last;
   return Layout::contiguous(sizes);
 }
+// x's shape with another first dim.
+Layout with_first(const Value& x, int64_t first) {
+  std::vector<int64_t> sizes(x.layout().shape().begin(), x.layout().shape().end());
+  sizes.front() = first;
+  return Layout::contiguous(sizes);
+}
 Layout rows_of(const Value& x) { return Layout::contiguous({x.layout().elements() / x.size(-1)}); }
 
 struct TeNormed {
@@ -65,6 +71,42 @@ Value linear(Value x, Value weight, Value bias, LinearOptions options) {
 
 Value reduce_from_tensor_parallel(Value x) {
   return x.recorder().emit_in_place(OpKind::kReduceFunction, {&x});
+}
+
+Value gather_sequence(Value x, int64_t ranks) {
+  const Recorder::Result result{with_first(x, x.size(0) * ranks), x.dtype()};
+  return x.recorder().emit(OpKind::kGatherSequence, {&x}, result);
+}
+Value reduce_scatter_sequence(Value x, int64_t ranks) {
+  const Recorder::Result result{with_first(x, x.size(0) / ranks), x.dtype()};
+  return x.recorder().emit(OpKind::kReduceScatterSequence, {&x}, result);
+}
+
+namespace {
+
+Value collective_function(OpKind kind, Value x, Value (*made)(Value, int64_t), int64_t ranks) {
+  Recorder& r = x.recorder();
+  Value result;
+  {
+    const With<bool> no_grad(r.is_grad_enabled, false);
+    result = made(x, ranks);
+  }
+  return r.emit_in_place(kind, {&result, &x}, FusedAttr{.multiprocessors = 0});
+}
+Value own_part(Value x, int64_t ranks) {
+  return ops::clone_contiguous(ops::slice(std::move(x), 0, 0, x.size(0) / ranks));
+}
+
+}  // namespace
+
+Value reduce_scatter_to_sequence_parallel(Value x, int64_t ranks) {
+  return collective_function(OpKind::kReduceScatterFunction, std::move(x), reduce_scatter_sequence, ranks);
+}
+Value gather_from_sequence_parallel(Value x, int64_t ranks) {
+  return collective_function(OpKind::kGatherFunction, std::move(x), gather_sequence, ranks);
+}
+Value scatter_to_sequence_parallel(Value x, int64_t ranks) {
+  return collective_function(OpKind::kScatterFunction, std::move(x), own_part, ranks);
 }
 
 Value fused_softmax(Value x) { return ops::unary(OpKind::kFusedSoftmax, std::move(x)); }
@@ -191,6 +233,11 @@ Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, 
 }
 
 Value te_softmax(Value x) { return ops::unary(OpKind::kTeSoftmax, std::move(x)); }
+
+Value te_rotary(Value x, Value angles) {
+  const Recorder::Result result{contiguous_like_shape(x), x.dtype()};
+  return x.recorder().emit(OpKind::kTeRotary, {&x, &angles}, result);
+}
 
 Value te_flash_attention(Value q, Value k, Value v, int64_t multiprocessors) {
   const std::array<Recorder::Result, 3> results{

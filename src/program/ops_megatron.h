@@ -27,6 +27,14 @@ struct LinearOptions {
 Value linear(Value x, Value weight, Value bias, LinearOptions options = {});
 // _ReduceFromModelParallelRegion: summed over the tensor-parallel group in place; its gradient is passed on.
 Value reduce_from_tensor_parallel(Value x);
+// Sequence parallelism, over the tensor-parallel group: [s / t, ..] -> [s, ..] and back, summed.
+Value gather_sequence(Value x, int64_t ranks);
+Value reduce_scatter_sequence(Value x, int64_t ranks);
+// The same as autograd functions: each one's gradient is the other of its own.
+Value reduce_scatter_to_sequence_parallel(Value x, int64_t ranks);
+Value gather_from_sequence_parallel(Value x, int64_t ranks);
+// _ScatterToSequenceParallelRegion: this rank's part, copied; its gradient is gathered.
+Value scatter_to_sequence_parallel(Value x, int64_t ranks);
 // Scores in half precision, scaled and masked in one kernel; the gradient overwrites that of the result.
 Value fused_softmax(Value x);
 // residual + dropout(x + bias) in one kernel, which makes the dropped elements' mask; bias may be undefined.
@@ -48,6 +56,8 @@ Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, 
                      int64_t multiprocessors, LinearOptions options = {});
 Value te_gemm(Value x, Value weight, Value bias);  // the bias is added in its epilogue
 Value te_softmax(Value x);
+// x [s, b, heads, d] turned by the positions' angles, fp32 [s, 1, 1, d].
+Value te_rotary(Value x, Value angles);
 // flash_attn as Transformer Engine calls it: q [b, s, heads, d], k and v [b, s, kv heads, d] contiguous.
 // `multiprocessors`: of the GPU in deterministic mode, otherwise 0.
 Value te_flash_attention(Value q, Value k, Value v, int64_t multiprocessors);

@@ -201,6 +201,23 @@ void te_norm_linear(BackwardCall& call) {
   if (attributes.has_bias) call.results[has_mean ? 8 : 6] = std::move(linear.bias);
 }
 
+Saves keeps_angles(const Program&, const Op&, const InputSet&) { return {.inputs = 2}; }
+void te_rotary(BackwardCall& call) {
+  call.results[0] = megatron::te_rotary(call.gradient(), call.input(1));
+}
+
+// Inputs: result, x.
+int64_t ranks_of(const BackwardCall& call) {
+  const int64_t of_result = call.input_info(0).layout.size(0), of_x = call.input_info(1).layout.size(0);
+  return std::max(of_result, of_x) / std::min(of_result, of_x);
+}
+void gathered(BackwardCall& call) {
+  call.results[1] = megatron::gather_sequence(call.gradient(), ranks_of(call));
+}
+void reduce_scattered(BackwardCall& call) {
+  call.results[1] = megatron::reduce_scatter_sequence(call.gradient(), ranks_of(call));
+}
+
 // FlashAttention 2: dq, dk, dv like q, k, v; as scratch the sums of gradient x output of each row, and dq in fp32,
 // in deterministic mode as often as the blocks of one head fill the multiprocessors. Source:
 // csrc/flash_attn/flash_api.cpp (mha_bwd: softmax_d, dq_accum).
@@ -244,6 +261,10 @@ void add_megatron_rows(const SetRow& set) {
   set(OpKind::kTeNorm, {.saves = keeps_for_te_norm, .backward = te_norm, .is_python_function = true});
   set(OpKind::kTeLinear, {.saves = keeps_for_linear, .backward = te_linear, .is_python_function = true});
   set(OpKind::kTeNormLinear, {.saves = keeps_for_norm_linear, .backward = te_norm_linear, .is_python_function = true});
+  set(OpKind::kTeRotary, {.saves = keeps_angles, .backward = te_rotary, .is_python_function = true});
+  set(OpKind::kReduceScatterFunction, {.backward = gathered, .is_python_function = true});
+  set(OpKind::kScatterFunction, {.backward = gathered, .is_python_function = true});
+  set(OpKind::kGatherFunction, {.backward = reduce_scattered, .is_python_function = true});
   set(OpKind::kTeFlashAttention, {.saves = keeps_for_attention, .backward = te_flash_attention, .is_python_function = true});
 }
 

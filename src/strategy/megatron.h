@@ -33,6 +33,7 @@ struct MegatronSettings {
   bool fuses_bias_activation = true;
   bool fuses_bias_dropout = true;
   bool fuses_rope = true;
+  bool is_rope_interleaved = false;  // --rotary-interleaved
   bool fuses_cross_entropy = false;
   bool has_persistent_layer_norm = true;
   bool has_mask_in_dataloader = true;  // --create-attention-mask-in-dataloader

@@ -119,6 +119,13 @@ Value core_attention(Writer& w, const Attention& attention, std::vector<Value> q
   const Writer::Module module(w, "core_attention");
   Heads heads{.q = std::move(qkv[0]), .k = std::move(qkv[1]), .v = std::move(qkv[2])};
   if (!w.is_te()) return local_core(w, attention, std::move(heads));
+  // get_qkv_layout: what isn't one tensor any more is made contiguous.
+  const bool is_one = heads.q.info().storage == heads.v.info().storage;
+  if (!is_one) {
+    heads.q = ops::contiguous(std::move(heads.q));
+    heads.k = ops::contiguous(std::move(heads.k));
+    heads.v = ops::contiguous(std::move(heads.v));
+  }
   w.made_once(MadeOnce::Kind::kSequenceEnds);
   if (w.settings().attention == MegatronAttention::kUnfused)
     return te_unfused_core(w, attention, std::move(heads), mask);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frameworks/megatron/writer.h"
 
 namespace plimsoll::megatron {
@@ -35,14 +37,45 @@ MicroBatch get_batch(Writer& w) {
     return batch;
   }
   const Stage& stage = w.stage();
-  if (stage.is_first()) batch.tokens = make({b, s}, DType::kInt64);
-  if (stage.is_last()) {
-    batch.labels = make({b, s}, DType::kInt64);
-    batch.loss_mask = make({b, s}, DType::kFloat32);
-  }
-  if (stage.is_first()) batch.positions = make({b, s}, DType::kInt64);
+  // All are made; what the stage doesn't use is let go.
+  batch.tokens = make({b, s}, DType::kInt64);
+  batch.labels = make({b, s}, DType::kInt64);
+  batch.loss_mask = make({b, s}, DType::kFloat32);
+  batch.positions = make({b, s}, DType::kInt64);
   mask();
+  if (!stage.is_first()) batch.tokens.reset();
+  if (!stage.is_first()) batch.positions.reset();
+  if (!stage.is_last()) batch.labels.reset();
+  if (!stage.is_last()) batch.loss_mask.reset();
   return batch;
+}
+
+Value layers(Writer& w, int64_t first, int64_t last, Value hidden, const Value& mask) {
+  for (int64_t i = first; i < last; ++i) {
+    const Writer::Module module(w, fmt::format("decoder.layers.{}", i));
+    const Layer& layer = w.architecture().layers[static_cast<size_t>(w.chunk().first_layer + i)];
+    hidden = transformer_layer(w, layer, std::move(hidden), mask);
+  }
+  return hidden;
+}
+
+// TransformerBlock._checkpointed_forward: uniform takes all layers, so many a checkpoint; block the first so many
+// layers, each for itself. tensor_parallel.checkpoint runs its function again as torch.utils.checkpoint's
+// reentrant one.
+Value decoder(Writer& w, Value hidden, const Value& mask) {
+  const MegatronSettings& m = w.settings();
+  const int64_t all = w.chunk().layers;
+  const bool is_uniform = m.recompute == MegatronRecompute::kFullUniform;
+  int64_t checkpointed = 0;
+  if (m.recompute == MegatronRecompute::kFullBlock) checkpointed = std::min(m.recompute_layers, all);
+  if (is_uniform) checkpointed = all;
+  const int64_t step = is_uniform ? m.recompute_layers : 1;
+  for (int64_t i = 0; i < checkpointed; i += step) {
+    const Writer::Checkpoint checkpoint(w, fmt::format("decoder.layers.{}", i), hidden, mask);
+    hidden = layers(w, i, std::min(i + step, all), std::move(hidden), mask);
+    checkpoint.set_result(hidden);
+  }
+  return layers(w, checkpointed, all, std::move(hidden), mask);
 }
 
 void write_forward(Writer& w, Forward& forward) {
@@ -59,11 +92,7 @@ void write_forward(Writer& w, Forward& forward) {
                                      forward.program.module("received"), true);
     forward.input = hidden.id();
   }
-  for (int64_t i = 0; i < chunk.layers; ++i) {
-    const Writer::Module module(w, fmt::format("decoder.layers.{}", i));
-    hidden = transformer_layer(w, w.architecture().layers[static_cast<size_t>(chunk.first_layer + i)],
-                               std::move(hidden), batch.attention_mask);
-  }
+  hidden = decoder(w, std::move(hidden), batch.attention_mask);
   if (!chunk.has_head) {
     forward.output = hidden.id();
     w.hold(std::move(hidden));

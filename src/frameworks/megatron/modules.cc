@@ -5,9 +5,10 @@ namespace plimsoll::megatron {
 // TENorm, and the norm of local layers: apex' FusedLayerNorm. Source: megatron/core/models/backends.py.
 Value norm(Writer& w, std::string_view name, const Value& x) {
   const Writer::Module module(w, name);
+  const Value weight = w.parameter("weight");
   if (w.is_te() || name == "final_layernorm")
-    return te_norm(x, w.parameter("weight"), w.parameter("bias"), w.multiprocessors());
-  return fused_layer_norm(x, w.parameter("weight"), w.parameter("bias"));
+    return te_norm(x, weight, w.parameter("bias"), w.multiprocessors());
+  return fused_layer_norm(x, weight, w.parameter("bias"));
 }
 
 namespace {

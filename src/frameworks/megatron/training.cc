@@ -82,12 +82,23 @@ class TrainingBuilder {
       const With<Category> category(r_.category, Category::kTemporary);
       start_time_ = ops::from_host(r_, {1}, DType::kFloat64);
     }
-    for (ChunkState& chunk : chunks_) chunk.build();
+    for (ChunkState& chunk : chunks_) {
+      chunk.build();
+      if (a_.position == PositionKind::kRotary) make_frequencies();
+    }
     for (ChunkState& chunk : chunks_) chunk.wrap();
     optimizer_.make_flags();
     optimizer_.make_masters(chunks_);
     end();
     return {};
+  }
+
+  // RotaryEmbedding.inv_freq
+  void make_frequencies() {
+    const With<Category> category(r_.category, Category::kBuffer);
+    const With<ModuleId> module(r_.module, program_.module("rotary_pos_emb.inv_freq"));
+    frequencies_.push_back(
+        ops::empty(r_, {a_.layers.front().attention.rotary_dim / 2}, DType::kFloat32));
   }
 
   // ---- one iteration ----
@@ -271,6 +282,7 @@ class TrainingBuilder {
   uint32_t first_statement_ = 0;
 
   Value start_time_, total_tokens_, token_count_, loss_, total_loss_;
+  std::vector<Value> frequencies_;
   std::vector<Value> reports_;  // forward_data_store
   std::deque<InFlight> in_flight_;
   InFlight current_;

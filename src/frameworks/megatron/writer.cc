@@ -24,6 +24,27 @@ Writer::Writer(Forward& forward, const Architecture& architecture, const Resolve
 
 DType Writer::dtype() const { return dtype_of(settings().precision); }
 
+Writer::Checkpoint::Checkpoint(Writer& writer, std::string_view name, const Value& hidden, const Value& mask)
+    : writer_(writer) {
+  Program& p = writer.f_.program;
+  Region region{.kind = RegionKind::kBlock,
+                .module = p.module(name),
+                .arguments = {hidden.id()},
+                .checkpoint = plimsoll::Checkpoint::kReentrant};
+  if (mask) region.arguments.push_back(mask.id());
+  p.regions.push_back(std::move(region));
+  region_ = RegionId{static_cast<uint32_t>(p.regions.size() - 1)};
+  writer.checkpoint_begins_ = static_cast<uint32_t>(p.statements.size());
+  writer.r_.begin(region_);
+}
+Writer::Checkpoint::~Checkpoint() {
+  writer_.r_.end(region_);
+  writer_.checkpoint_begins_.reset();
+}
+void Writer::Checkpoint::set_result(const Value& hidden) const {
+  writer_.f_.program.regions[region_.value].results = {hidden.id()};
+}
+
 Value Writer::parameter(std::string_view name) const {
   const auto found =
       parameters_.find(path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name));
@@ -34,8 +55,7 @@ Value Writer::made_once(std::string_view name, const Layout& layout, DType dtype
   Value& value = made_[std::string(name)];
   if (!value) {
     value = r_.persistent(layout, dtype, Category::kBuffer, f_.program.module(name));
-    f_.made_once.push_back({.statement = static_cast<uint32_t>(f_.program.statements.size()),
-                            .tensor = value.id()});
+    f_.made_once.push_back({.statement = next_statement(), .tensor = value.id()});
   }
   return value;
 }
@@ -43,10 +63,11 @@ Value Writer::made_once(std::string_view name, const Layout& layout, DType dtype
 void Writer::made_once(MadeOnce::Kind kind, std::optional<OpKind> after) {
   if (!made_by_libraries_.insert(kind).second) return;
   const Program& p = f_.program;
-  auto statement = static_cast<uint32_t>(p.statements.size());
+  uint32_t statement = next_statement();
   const auto is_it = [&](const Statement& s) {
     return s.kind == StatementKind::kOp && p.ops[s.index].kind == *after;
   };
+  if (checkpoint_begins_) after.reset();
   while (after && statement > 0 && !is_it(p.statements[statement - 1])) --statement;
   f_.made_once.push_back({.kind = kind, .statement = statement});
 }

@@ -47,6 +47,20 @@ class Writer {
     With<ModuleId> module_;
   };
 
+  // Calls within the scope are computed again in the backward: a reentrant checkpoint of (hidden, mask).
+  class Checkpoint {
+   public:
+    Checkpoint(Writer& writer, std::string_view name, const Value& hidden, const Value& mask);
+    ~Checkpoint();
+    Checkpoint(const Checkpoint&) = delete;
+    Checkpoint& operator=(const Checkpoint&) = delete;
+    void set_result(const Value& hidden) const;
+
+   private:
+    Writer& writer_;
+    RegionId region_;
+  };
+
   // The parameter of that name below the current path; undefined when there is none.
   Value parameter(std::string_view name) const;
   // A tensor of that name that the first forward makes here.
@@ -64,7 +78,12 @@ class Writer {
   Recorder r_;
   std::string path_;
   std::unordered_map<std::string, Value> parameters_, made_;
+  uint32_t next_statement() const {  // where what is made once can be made: not within a checkpoint
+    return checkpoint_begins_.value_or(static_cast<uint32_t>(f_.program.statements.size()));
+  }
+
   std::vector<Value> held_;
+  std::optional<uint32_t> checkpoint_begins_;
   std::set<MadeOnce::Kind> made_by_libraries_;
 };
 

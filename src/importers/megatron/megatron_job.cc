@@ -145,6 +145,9 @@ class JobReader {
     m.is_deterministic = flag("--deterministic-mode");
     m.has_mask_in_dataloader = !flag("--no-create-attention-mask-in-dataloader");
     flag("--create-attention-mask-in-dataloader");
+    m.fuses_rope = !flag("--no-rope-fusion");
+    m.is_rope_interleaved = flag("--rotary-interleaved");
+    read_recompute();
     m.scales_by_layer = flag("--apply-query-key-layer-scaling");
     m.logs_params_norm = flag("--log-params-norm");
     m.counts_zeros = flag("--log-num-zeros-in-grad");
@@ -152,6 +155,22 @@ class JobReader {
     const auto workspace = in_.environment.find("CUBLAS_WORKSPACE_CONFIG");
     m.has_fixed_cublas_workspace = workspace != in_.environment.end() && workspace->second == ":4096:8";
     return {};
+  }
+
+  void read_recompute() {
+    MegatronSettings& m = *out_.job.megatron;
+    const MegatronArgument* const granularity = take("--recompute-granularity");
+    const MegatronArgument* const activations = take("--recompute-activations");
+    const bool is_full = granularity && granularity->values == std::vector<std::string>{"full"};
+    if (granularity && !is_full) wrong(*granularity, "selective recompute is not modelled yet", "full");
+    if (activations) wrong(*activations, "selective recompute is not modelled yet", "full");
+    m.recompute_layers = integer("--recompute-num-layers").value_or(1);
+    const auto method = word<MegatronRecompute>("--recompute-method", MegatronRecompute::kNone,
+                                                {{"uniform", MegatronRecompute::kFullUniform},
+                                                 {"block", MegatronRecompute::kFullBlock}});
+    if (is_full && method == MegatronRecompute::kNone)
+      wrong(*granularity, "full recompute needs a method", "--recompute-method uniform or block");
+    if (is_full) m.recompute = method;
   }
 
   Result<void> read_pipeline() {
@@ -177,7 +196,10 @@ class JobReader {
     a.vocab = integer("--vocab-size").value_or(kGpt2Vocabulary);
     a.is_tied = !flag("--untie-embeddings-and-output-weights");
     a.position = word<PositionKind>("--position-embedding-type", PositionKind::kLearned,
-                                    {{"learned_absolute", PositionKind::kLearned}});
+                                    {{"learned_absolute", PositionKind::kLearned},
+                                     {"rope", PositionKind::kRotary},
+                                     {"none", PositionKind::kNone}});
+    if (flag("--use-rotary-position-embeddings")) a.position = PositionKind::kRotary;
     a.norm = word<Norm>("--normalization", Norm{.kind = NormKind::kLayerNorm, .has_bias = true},
                         {{"LayerNorm", Norm{.kind = NormKind::kLayerNorm, .has_bias = true}}});
     a.attention_dropout = number("--attention-dropout").value_or(0.1);
@@ -187,6 +209,11 @@ class JobReader {
     layer.attention.kv_heads = layer.attention.heads;
     layer.attention.head_dim = layer.attention.value_head_dim =
         integer("--kv-channels").value_or(a.hidden / layer.attention.heads);
+    if (a.position == PositionKind::kRotary) {
+      const double share = number("--rotary-percent").value_or(1);
+      layer.attention.rotary_dim = static_cast<int64_t>(static_cast<double>(layer.attention.head_dim) * share);
+    }
+    if (flag("--qk-layernorm")) layer.attention.head_norm = HeadNorm::kPerHead;
     const bool has_bias = !flag("--disable-bias-linear"), is_gated = flag("--swiglu");
     // Source: validate_args: without biases GELU isn't fused with them.
     out_.job.megatron->fuses_bias_activation = !flag("--no-bias-gelu-fusion") && (has_bias || is_gated);
