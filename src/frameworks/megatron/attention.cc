@@ -66,7 +66,7 @@ Value te_full_mask(Writer& w, const Value& mask, int64_t s) {
   at_least.reset();
   not_below.reset();
   Value outside = ops::unary(OpKind::kLogicalNot, std::move(inside));
-  Value full = ops::logical_and(mask ? mask : outside, outside);
+  Value full = mask ? ops::logical_and(mask, outside) : outside;
   distance.reset();
   first.reset();
   last.reset();

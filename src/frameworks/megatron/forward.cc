@@ -36,17 +36,17 @@ MicroBatch get_batch(Writer& w) {
     batch.tokens = make({b, s}, DType::kInt64);
     return batch;
   }
-  const Stage& stage = w.stage();
+  const Chunk& chunk = w.chunk();
   // All are made; what the stage doesn't use is let go.
   batch.tokens = make({b, s}, DType::kInt64);
   batch.labels = make({b, s}, DType::kInt64);
   batch.loss_mask = make({b, s}, DType::kFloat32);
   batch.positions = make({b, s}, DType::kInt64);
   mask();
-  if (!stage.is_first()) batch.tokens.reset();
-  if (!stage.is_first()) batch.positions.reset();
-  if (!stage.is_last()) batch.labels.reset();
-  if (!stage.is_last()) batch.loss_mask.reset();
+  if (!chunk.has_embedding) batch.tokens.reset();
+  if (!chunk.has_embedding) batch.positions.reset();
+  if (!chunk.has_head) batch.labels.reset();
+  if (!chunk.has_head) batch.loss_mask.reset();
   return batch;
 }
 
@@ -81,7 +81,7 @@ Value decoder(Writer& w, Value hidden, const Value& mask) {
 void write_forward(Writer& w, Forward& forward) {
   const Chunk& chunk = w.chunk();
   MicroBatch batch;
-  if (w.stage().is_first() || w.stage().is_last()) batch = get_batch(w);
+  if (chunk.has_embedding || chunk.has_head) batch = get_batch(w);
   Value hidden;
   if (chunk.has_embedding) {
     hidden = embedding(w, batch.tokens, batch.positions);

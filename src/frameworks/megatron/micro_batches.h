@@ -12,6 +12,7 @@ namespace plimsoll::megatron {
 // What the lists input_tensors and output_tensors hold of a micro-batch on its way: the graph by its output.
 struct InFlight {
   size_t chunk = 0;
+  int64_t number = 0;  // of the forward that made it, as its schedule counts
   Value input;  // received; undefined on the first stage
   std::unique_ptr<Autograd> graph;
   Autograd::Root root;

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <deque>
 
-#include "frameworks/megatron/micro_batches.h"
+#include "frameworks/megatron/interleaved.h"
 #include "frameworks/megatron/optimizer_state.h"
 #include "program/ops.h"
 
 namespace plimsoll::megatron {
 namespace {
 
-class TrainingBuilder {
+class TrainingBuilder : public ScheduleHost {
  public:
   TrainingBuilder(const Architecture& architecture, const ResolvedJob& job, Stage stage, PassList* passes)
       : a_(architecture),
@@ -56,7 +56,7 @@ class TrainingBuilder {
     phase_ = fmt::format("{}{}", phase, iteration_);
     first_statement_ = static_cast<uint32_t>(program_.statements.size());
   }
-  void begin(std::string_view phase, int64_t micro_batch) {
+  void begin(std::string_view phase, int64_t micro_batch) override {
     begin(phase);
     phase_ += fmt::format(".{}", micro_batch);
   }
@@ -110,8 +110,10 @@ class TrainingBuilder {
     total_tokens_ = scalar(DType::kInt32);
     if (stage_.ranks == 1)
       PLIMSOLL_CHECK(no_pipelining());
-    else
+    else if (stage_.chunks.size() == 1)
       PLIMSOLL_CHECK(one_forward_one_backward());
+    else
+      PLIMSOLL_CHECK(interleaved());
     // forward_backward_func's locals, then a flag that is reduced over the ranks.
     input_gradient_.reset();
     output_gradient_.reset();
@@ -128,15 +130,17 @@ class TrainingBuilder {
     return batch;
   }
   // What forward_step returns takes the place of what was returned before.
-  void rebind(InFlight& batch) {
+  void returned(InFlight& batch) override {
     if (batch.report) reports_.push_back(std::move(batch.report));
     if (batch.token_count) token_count_ = std::move(batch.token_count);
   }
 
+  void release_token_count() override { token_count_.reset(); }
+
   Result<void> no_pipelining() {
     for (int64_t m = 1; m <= job_.batch.accumulation; ++m) {
       PLIMSOLL_TRY(batch, forward_step(m, {}));
-      rebind(batch);
+      returned(batch);
       begin("bwd", m);
       PLIMSOLL_TRY(none, micro_->backward(batch, {}));
       batch.scaled.reset();
@@ -148,7 +152,7 @@ class TrainingBuilder {
 
   // ---- pipeline ----
 
-  Value receive() {
+  Value receive() override {
     const Layout layout = Layout::contiguous({job_.batch.sequence, job_.batch.micro_batch, a_.hidden});
     const With<Category> category(r_.category, Category::kActivation);
     const With<ModuleId> module(r_.module, program_.module("received"));
@@ -165,7 +169,7 @@ class TrainingBuilder {
     last_input_ = {.tensor = received_};
     InFlight batch = micro_->forward(0, received_);
     current_ = {};  // output_tensor is bound to the new result
-    rebind(batch);
+    returned(batch);
     return batch;
   }
 
@@ -217,6 +221,14 @@ class TrainingBuilder {
       output_gradient_ = receive_gradient();
       PLIMSOLL_CHECK(pipelined_backward(++backward));
     }
+    return {};
+  }
+
+  Result<void> interleaved() {
+    Interleaved schedule(*this, *micro_, job_, stage_);
+    schedule.set_model_inputs(std::move(model_inputs_));
+    PLIMSOLL_CHECK(schedule.run());
+    model_inputs_ = schedule.take_model_inputs();
     return {};
   }
 
@@ -287,10 +299,8 @@ class TrainingBuilder {
   std::deque<InFlight> in_flight_;
   InFlight current_;
   Value received_, input_gradient_, output_gradient_;
-  struct ModelInput {
-    Value tensor, gradient;
-  };
   ModelInput last_input_;
+  std::vector<ModelInput> model_inputs_;  // by chunk, of the interleaved schedule
 };
 
 }  // namespace

@@ -179,8 +179,19 @@ class JobReader {
     m.last_stage_layers = integer("--decoder-last-pipeline-num-layers");
     const MegatronArgument* const by_layers = take("--num-layers-per-virtual-pipeline-stage");
     const MegatronArgument* const by_stages = take("--num-virtual-stages-per-pipeline-rank");
-    if (by_layers) wrong(*by_layers, "the interleaved schedule of Megatron-LM is not modelled yet", "");
-    if (by_stages) wrong(*by_stages, "the interleaved schedule of Megatron-LM is not modelled yet", "");
+    if (by_layers && by_stages) wrong(*by_stages, "contradicts " + by_layers->name, "one of them");
+    m.virtual_stages = integer("--num-virtual-stages-per-pipeline-rank").value_or(1);
+    if (const auto layers = integer("--num-layers-per-virtual-pipeline-stage")) {
+      const int64_t all = required("--num-layers").value_or(1), ranks = out_.job.parallel.pipeline;
+      if (all % (ranks * *layers) != 0)
+        wrong(*by_layers, fmt::format("{} layers don't divide over {} stages of {}", all, ranks, *layers), "");
+      else
+        m.virtual_stages = all / (ranks * *layers);
+    }
+    m.microbatch_group = integer("--microbatch-group-size-per-virtual-pipeline-stage");
+    m.receives_early = flag("--overlap-p2p-communication-warmup-flush");
+    if (m.virtual_stages > 1 && out_.job.parallel.pipeline <= 2)
+      wrong(by_layers ? *by_layers : *by_stages, "an interleaved pipeline of 2 stages is not modelled yet", "");
     return {};
   }
 
