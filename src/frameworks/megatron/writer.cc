@@ -31,7 +31,10 @@ Writer::Checkpoint::Checkpoint(Writer& writer, std::string_view name, const Valu
                 .module = p.module(name),
                 .arguments = {hidden.id()},
                 .checkpoint = plimsoll::Checkpoint::kReentrant};
-  if (mask) region.arguments.push_back(mask.id());
+  if (mask) {  // saved whether the call reads it or not
+    region.arguments.push_back(mask.id());
+    region.keywords.push_back(mask.id());
+  }
   p.regions.push_back(std::move(region));
   region_ = RegionId{static_cast<uint32_t>(p.regions.size() - 1)};
   writer.checkpoint_begins_ = static_cast<uint32_t>(p.statements.size());
