@@ -114,13 +114,21 @@ Result<LoadedJob> load_megatron_job(const JobOptions& options) {
     if (value && !path.starts_with("hardware."))
       return fail({.message = fmt::format("{} doesn't apply to a job of --from", path),
                    .expected = "a change in the argument list"});
+  for (const std::string& setting : options.settings)
+    if (!setting.starts_with("hardware.") && !setting.starts_with("allocator."))
+      return fail({.position = {.file = "--set"},
+                   .message = fmt::format("{} doesn't apply to a job of --from", setting),
+                   .expected = "hardware.* or allocator.*, or a change in the argument list"});
   PLIMSOLL_TRY(arguments, read_megatron_arguments(*options.from));
-  const bool says_gpus = options.fields.contains("hardware.gpus") && options.fields.at("hardware.gpus");
+  const bool says_gpus = said.hardware.gpus != HardwareChoice().gpus ||
+                         said.given.contains("hardware.gpus") ||
+                         (options.fields.contains("hardware.gpus") && options.fields.at("hardware.gpus"));
   PLIMSOLL_TRY(gpu, find_gpu(said.hardware.gpu));
   PLIMSOLL_TRY(cluster, options.cluster ? find_cluster(*options.cluster) : default_cluster_for(gpu));
   PLIMSOLL_TRY(imported,
                megatron_job(arguments, {.gpus = says_gpus ? said.hardware.gpus : cluster.node.gpus}));
   imported.job.hardware.gpu = said.hardware.gpu;
+  imported.job.hardware.gpus_per_node = said.hardware.gpus_per_node;
   imported.job.allocator = said.allocator;
   return LoadedJob{.job = std::move(imported.job),
                    .architecture = std::move(imported.architecture),

@@ -91,8 +91,8 @@ struct Estimate {
   Bytes host_capacity;  // of one rank: the node's memory over its ranks
   std::vector<PhaseEstimate>
       phases;  // those the job has, in order; as if the device had no limit when memory runs out
-  Bytes reserved_without_limit;  // what the allocator would take of a larger device
-  Bytes host_peak;               // of one rank's process, highest over all phases
+  Bytes reserved_without_limit;     // what the allocator would take of a larger device
+  Bytes host_peak;                  // of one rank's process, highest over all phases
   int64_t rank = 0;                 // that all of this is of
   std::vector<RankEstimate> ranks;  // the distinct ones, where there are several; `rank` is the worst
   Verdict verdict;

@@ -8,7 +8,8 @@
 namespace plimsoll {
 
 // strategy/ refuses all frameworks but these.
-Result<Program> build_training_program(const Architecture& architecture, const ResolvedJob& job, int64_t rank) {
+Result<Program> build_training_program(const Architecture& architecture, const ResolvedJob& job,
+                                       int64_t rank) {
   if (job.framework == Framework::kMegatron)
     return megatron::build_training(architecture, job, {.pipeline_rank = rank});
   if (job.framework != Framework::kNative) return pytorch::build_training(architecture, job);

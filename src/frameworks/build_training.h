@@ -10,7 +10,8 @@ namespace plimsoll {
 
 // Ranks that differ: the stages of a pipeline.
 int64_t distinct_ranks(const ResolvedJob& job);
-// Of one of the distinct ranks; its data-parallel ranks are alike. Errors: what the framework has no code for.
+// Of one of the distinct ranks; its data-parallel ranks are alike. Errors: what the framework has no code
+// for.
 Result<Program> build_training_program(const Architecture& architecture, const ResolvedJob& job,
                                        int64_t rank = 0);
 // The same error without building anything.

@@ -1,5 +1,5 @@
-// Examples of the ops of Megatron-Core, apex and Transformer Engine, for op_table_test.cc. What is kept restates
-// the save_for_backward of each function.
+// Examples of the ops of Megatron-Core, apex and Transformer Engine, for op_table_test.cc. What is kept
+// restates the save_for_backward of each function.
 #pragma once
 
 #include "program/op_example.h"

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "program/recorder.h"
@@ -74,6 +75,10 @@ class BackwardCall {
     return std::get<T>(forward.attributes_of(op));
   }
   bool needs(size_t i) const { return needed.contains(i); }
+  // Lets go of a kept tensor within the rule, as functions that clear it before they return.
+  void clear_input(size_t i) { clear(false, i); }
+  void clear_output(size_t i) { clear(true, i); }
+  std::function<void(bool is_output, size_t i)> clear = [](bool, size_t) {};
 
   InputSet needed;  // which want a gradient
   std::vector<Value> saved_inputs, saved_outputs;

@@ -182,10 +182,33 @@ Value vocab_parallel_cross_entropy(Value logits, Value labels, bool is_split) {
   return r.emit_in_place(OpKind::kVocabParallelCrossEntropy, {&loss, &logits, &softmax, &mask, &masked});
 }
 
+Value fused_vocab_parallel_cross_entropy(Value logits, Value labels) {
+  Recorder& r = logits.recorder();
+  Value softmax, mask, masked, loss;
+  {
+    const With<bool> no_grad(r.is_grad_enabled, false);
+    softmax = ops::cast(logits, DType::kFloat32);
+    std::vector<Value> most = ops::max(softmax, -1);
+    most[1].reset();
+    mask = ops::compare(labels);
+    masked = ops::add(labels, -1.0);
+    masked = ops::view(std::move(masked), {labels.layout().elements()});
+    softmax = exp_(sub_(std::move(softmax), ops::unsqueeze(most[0], -1)));
+    // The targets' logits and the sums in one tensor, which is reduced over the ranks at once.
+    Value both = ops::empty(r, {2, labels.size(0), labels.size(1)}, DType::kFloat32);
+    both = all_reduce_(std::move(both));
+    Value sum = ops::select(both, 0, 1);
+    loss = ops::sub(sum, ops::select(both, 0, 0));
+    softmax = ops::div_(std::move(softmax), ops::unsqueeze(std::move(sum), -1));
+    most.clear();
+  }
+  labels.reset();
+  return r.emit_in_place(OpKind::kVocabParallelCrossEntropy, {&loss, &logits, &softmax, &mask, &masked});
+}
+
 Value fused_layer_norm(Value x, Value weight, Value bias) {
-  const std::array<Recorder::Result, 3> results{{{contiguous_like_shape(x), x.dtype()},
-                                                 {rows_of(x), DType::kFloat32},
-                                                 {rows_of(x), DType::kFloat32}}};
+  const std::array<Recorder::Result, 3> results{
+      {{contiguous_like_shape(x), x.dtype()}, {rows_of(x), DType::kFloat32}, {rows_of(x), DType::kFloat32}}};
   const std::array<Value*, 3> inputs{&x, &weight, &bias};
   return std::move(x.recorder().emit_many(OpKind::kFusedLayerNorm, inputs, results)[0]);
 }
@@ -226,10 +249,10 @@ Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, 
     norm = normed(x, norm_weight, norm_bias, attributes);
     y = te_gemm(norm.result, weight, bias);
   }
-  return r.emit_in_place(OpKind::kTeNormLinear,
-                         {&y, &x, &norm_weight, &weight, &norm.result, &norm.deviation, &norm.mean,
-                          &norm_bias, &bias},
-                         attributes);
+  return r.emit_in_place(
+      OpKind::kTeNormLinear,
+      {&y, &x, &norm_weight, &weight, &norm.result, &norm.deviation, &norm.mean, &norm_bias, &bias},
+      attributes);
 }
 
 Value te_softmax(Value x) { return ops::unary(OpKind::kTeSoftmax, std::move(x)); }

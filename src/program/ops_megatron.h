@@ -5,8 +5,9 @@
 //   Value y = megatron::linear(x, weight, {});                 // [.., in] x [out, in] -> [.., out]
 //   y = megatron::bias_gelu(std::move(y), fc1_bias);           // [.., f]
 //
-// Source: megatron/core/tensor_parallel/{layers,mappings,cross_entropy}.py, megatron/core/fusions/*.py (Megatron-LM);
-// apex/normalization/fused_layer_norm.py; transformer_engine/pytorch/module/{linear,layernorm_linear}.py.
+// Source: megatron/core/tensor_parallel/{layers,mappings,cross_entropy}.py, megatron/core/fusions/*.py
+// (Megatron-LM); apex/normalization/fused_layer_norm.py;
+// transformer_engine/pytorch/module/{linear,layernorm_linear}.py.
 #pragma once
 
 #include "program/ops.h"
@@ -44,6 +45,9 @@ Value bias_gelu(Value x, Value bias);
 Value bias_swiglu(Value x, Value bias);
 // The loss of each token in fp32. logits [s, b, vocab / t], labels [s, b] int64; `is_split`: t > 1.
 Value vocab_parallel_cross_entropy(Value logits, Value labels, bool is_split);
+
+// The same from kernels that the compiler fuses (fused_cross_entropy.py): its small tensors are fewer.
+Value fused_vocab_parallel_cross_entropy(Value logits, Value labels);
 
 // ---- apex ----
 Value fused_layer_norm(Value x, Value weight, Value bias);

@@ -29,8 +29,7 @@ void linear(BackwardCall& call) {
     call.results[1] = std::move(input);
   }
   const Value rows = as_rows(gradient);
-  if (call.needs(2))
-    call.results[2] = ops::mm(ops::transpose(rows, 0, 1), as_rows(call.input(1)));
+  if (call.needs(2)) call.results[2] = ops::mm(ops::transpose(rows, 0, 1), as_rows(call.input(1)));
   if (attributes.has_bias && call.needs(3)) call.results[3] = ops::sum(rows, {0}, false);
 }
 
@@ -125,6 +124,10 @@ NormGradients te_norm_gradients(BackwardCall& call, Value gradient, Value x, Val
   const std::array<Value*, 5> inputs{&gradient, &x, &weight, &mean, &deviation};
   std::vector<Value> made = call.recorder.emit_many(OpKind::kTeNormBackward, inputs, results);
   made.back().reset();
+  x.reset();
+  weight.reset();
+  mean.reset();
+  deviation.reset();
   NormGradients out{.weight = std::move(made[1])};
   const std::vector<int64_t> shape(like_x.layout.shape().begin(), like_x.layout.shape().end());
   out.x = ops::view(std::move(made[0]), shape);
@@ -141,6 +144,8 @@ void te_norm(BackwardCall& call) {
   const size_t deviation = has_mean ? 1 : 0;
   NormGradients made = te_norm_gradients(call, call.gradient(deviation + 1), call.input(0), call.input(1),
                                          has_mean ? call.output(0) : Value(), call.output(deviation));
+  if (has_mean) call.clear_output(0);
+  call.clear_output(deviation);
   call.results[0] = std::move(made.x);
   call.results[1] = std::move(made.weight);
   if (has_mean) call.results[2] = std::move(made.bias);
@@ -192,8 +197,12 @@ void te_norm_linear(BackwardCall& call) {
   Value normed = te_input_gradient(gradient, call.input(3), attributes.sums_input_gradient);
   WeightGradients linear =
       te_weight_gradients(call, gradient, call.input(4), call.input(3), attributes.has_bias);
-  NormGradients norm = te_norm_gradients(call, std::move(normed), call.input(1), call.input(2),
+  call.clear_input(4);
+  NormGradients norm = te_norm_gradients(call, normed, call.input(1), call.input(2),
                                          has_mean ? call.input(6) : Value(), call.input(5));
+  if (has_mean) call.clear_input(6);
+  call.clear_input(5);
+  normed.reset();
   call.results[1] = std::move(norm.x);
   call.results[2] = std::move(norm.weight);
   call.results[3] = std::move(linear.weight);
@@ -202,9 +211,7 @@ void te_norm_linear(BackwardCall& call) {
 }
 
 Saves keeps_angles(const Program&, const Op&, const InputSet&) { return {.inputs = 2}; }
-void te_rotary(BackwardCall& call) {
-  call.results[0] = megatron::te_rotary(call.gradient(), call.input(1));
-}
+void te_rotary(BackwardCall& call) { call.results[0] = megatron::te_rotary(call.gradient(), call.input(1)); }
 
 // Inputs: result, x.
 int64_t ranks_of(const BackwardCall& call) {
@@ -218,8 +225,8 @@ void reduce_scattered(BackwardCall& call) {
   call.results[1] = megatron::reduce_scatter_sequence(call.gradient(), ranks_of(call));
 }
 
-// FlashAttention 2: dq, dk, dv like q, k, v; as scratch the sums of gradient x output of each row, and dq in fp32,
-// in deterministic mode as often as the blocks of one head fill the multiprocessors. Source:
+// FlashAttention 2: dq, dk, dv like q, k, v; as scratch the sums of gradient x output of each row, and dq in
+// fp32, in deterministic mode as often as the blocks of one head fill the multiprocessors. Source:
 // csrc/flash_attn/flash_api.cpp (mha_bwd: softmax_d, dq_accum).
 Saves keeps_for_attention(const Program&, const Op&, const InputSet&) { return {.inputs = 7, .outputs = 7}; }
 void te_flash_attention(BackwardCall& call) {
@@ -237,7 +244,8 @@ void te_flash_attention(BackwardCall& call) {
       result_like(call.input_info(0)), result_like(call.input_info(1)), result_like(call.input_info(2)),
       Recorder::Result{Layout::contiguous({b, heads, s}), DType::kFloat32},
       Recorder::Result{Layout::contiguous({splits, b, s, heads, d}), DType::kFloat32}};
-  std::vector<Value> made = call.recorder.emit_many(OpKind::kTeFlashAttentionBackward, inputs, results, attributes);
+  std::vector<Value> made =
+      call.recorder.emit_many(OpKind::kTeFlashAttentionBackward, inputs, results, attributes);
   made[4].reset();
   made[3].reset();
   for (size_t i = 0; i < 3; ++i) call.results[i] = std::move(made[i]);
@@ -253,19 +261,21 @@ void add_megatron_rows(const SetRow& set) {
   set(OpKind::kFusedBiasAdd, {.backward = passes_on});
   set(OpKind::kDropoutAdd, {.saves = keeps_mask_output, .backward = dropout_add});
   set(OpKind::kBiasGelu, {.saves = keeps_both, .backward = bias_gelu, .is_python_function = true});
-  set(OpKind::kBiasSwiglu,
-      {.saves = keeps_all_inputs, .backward = bias_swiglu, .is_python_function = true});
+  set(OpKind::kBiasSwiglu, {.saves = keeps_all_inputs, .backward = bias_swiglu, .is_python_function = true});
   set(OpKind::kVocabParallelCrossEntropy,
       {.saves = keeps_for_vocab_loss, .backward = vocab_parallel_cross_entropy, .is_python_function = true});
-  set(OpKind::kFusedLayerNorm, {.saves = keeps_for_norm, .backward = fused_layer_norm, .is_python_function = true});
+  set(OpKind::kFusedLayerNorm,
+      {.saves = keeps_for_norm, .backward = fused_layer_norm, .is_python_function = true});
   set(OpKind::kTeNorm, {.saves = keeps_for_te_norm, .backward = te_norm, .is_python_function = true});
   set(OpKind::kTeLinear, {.saves = keeps_for_linear, .backward = te_linear, .is_python_function = true});
-  set(OpKind::kTeNormLinear, {.saves = keeps_for_norm_linear, .backward = te_norm_linear, .is_python_function = true});
+  set(OpKind::kTeNormLinear,
+      {.saves = keeps_for_norm_linear, .backward = te_norm_linear, .is_python_function = true});
   set(OpKind::kTeRotary, {.saves = keeps_angles, .backward = te_rotary, .is_python_function = true});
   set(OpKind::kReduceScatterFunction, {.backward = gathered, .is_python_function = true});
   set(OpKind::kScatterFunction, {.backward = gathered, .is_python_function = true});
   set(OpKind::kGatherFunction, {.backward = reduce_scattered, .is_python_function = true});
-  set(OpKind::kTeFlashAttention, {.saves = keeps_for_attention, .backward = te_flash_attention, .is_python_function = true});
+  set(OpKind::kTeFlashAttention,
+      {.saves = keeps_for_attention, .backward = te_flash_attention, .is_python_function = true});
 }
 
 }  // namespace plimsoll

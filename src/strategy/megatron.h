@@ -1,5 +1,5 @@
-// What a Megatron-LM job chooses beyond the fields that all frameworks share: the options of its argument list
-// that change what is allocated. importers/megatron reads them, frameworks/megatron plays them.
+// What a Megatron-LM job chooses beyond the fields that all frameworks share: the options of its argument
+// list that change what is allocated. importers/megatron reads them, frameworks/megatron plays them.
 //
 // Names and defaults follow megatron/training/arguments.py and megatron/core/transformer/
 // transformer_config.py.
@@ -45,7 +45,7 @@ struct MegatronSettings {
   std::optional<int64_t> first_stage_layers, last_stage_layers;  // of an uneven pipeline
   int64_t virtual_stages = 1;                                    // model chunks a rank holds
   std::optional<int64_t> microbatch_group;                       // of the interleaved schedule
-  bool receives_early = false;         // --overlap-p2p-communication-warmup-flush
+  bool receives_early = false;                                   // --overlap-p2p-communication-warmup-flush
   bool frees_pipeline_outputs = true;                            // deallocate_pipeline_outputs
 
   MegatronRecompute recompute = MegatronRecompute::kNone;

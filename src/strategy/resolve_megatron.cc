@@ -1,5 +1,5 @@
-// A Megatron-LM job has no open questions but its data-parallel degree and its micro-batches: the argument list
-// holds the rest. Source: megatron/training/arguments.py (validate_args),
+// A Megatron-LM job has no open questions but its data-parallel degree and its micro-batches: the argument
+// list holds the rest. Source: megatron/training/arguments.py (validate_args),
 // megatron/core/num_microbatches_calculator.py.
 #include "strategy/resolve_megatron.h"
 
@@ -22,21 +22,23 @@ std::optional<Error> mesh_error(const Job& job, const Architecture& a) {
                  "--gpus N, a multiple of it");
   for (const Layer& layer : a.layers)
     if (layer.attention.heads % p.tensor != 0)
-      return error(fmt::format("{} heads don't divide over {} tensor-parallel ranks", layer.attention.heads,
-                               p.tensor),
-                   "a divisor of the heads");
+      return error(
+          fmt::format("{} heads don't divide over {} tensor-parallel ranks", layer.attention.heads, p.tensor),
+          "a divisor of the heads");
   if (a.hidden % p.tensor != 0 || a.hidden % a.layers.front().attention.heads != 0)
-    return error(fmt::format("hidden size {} doesn't divide over the heads and tensor-parallel ranks", a.hidden),
-                 "a multiple of both");
+    return error(
+        fmt::format("hidden size {} doesn't divide over the heads and tensor-parallel ranks", a.hidden),
+        "a multiple of both");
   return std::nullopt;
 }
 
 std::optional<Error> batch_error(const ResolvedJob& r) {
   const int64_t ranks = r.batch.micro_batch * r.mesh.data;
   if (r.batch.global_batch % ranks == 0) return std::nullopt;
-  return Error{.message = fmt::format("global batch {} is no multiple of micro-batch {} x data-parallel ranks {}",
-                                      r.batch.global_batch, r.batch.micro_batch, r.mesh.data),
-               .expected = fmt::format("a multiple of {}", ranks)};
+  return Error{
+      .message = fmt::format("global batch {} is no multiple of micro-batch {} x data-parallel ranks {}",
+                             r.batch.global_batch, r.batch.micro_batch, r.mesh.data),
+      .expected = fmt::format("a multiple of {}", ranks)};
 }
 
 std::optional<Error> settings_error(const ResolvedJob& r) {
@@ -50,8 +52,12 @@ std::optional<Error> settings_error(const ResolvedJob& r) {
   if (m.fuses_weight_gradients)
     return Error{.message = "weight gradients fused into the gradient buffer are not modelled yet",
                  .expected = "--no-gradient-accumulation-fusion"};
-  if (m.layers == MegatronLayers::kTransformerEngine && !m.is_deterministic)
-    return Error{.message = "jobs without --deterministic-mode are not modelled yet"};
+  const bool is_te = m.layers == MegatronLayers::kTransformerEngine;
+  if (is_te && m.attention == MegatronAttention::kAutomatic && !m.is_deterministic)
+    return Error{.message =
+                     "which attention Transformer Engine chooses without --deterministic-mode is not "
+                     "modelled yet",
+                 .expected = "--attention-backend flash or unfused"};
   return std::nullopt;
 }
 
@@ -65,19 +71,18 @@ Result<ResolvedJob> resolve_megatron(const Job& job, const Architecture& archite
   if (auto error = mesh_error(job, architecture)) return fail(*std::move(error));
   const ParallelChoice& p = job.parallel;
   ResolvedJob r{.framework = Framework::kMegatron, .megatron = job.megatron};
-  r.mesh = {.world = job.hardware.gpus,
-            .data = job.hardware.gpus / (p.tensor * p.pipeline * p.context),
-            .tensor = p.tensor,
-            .pipeline = p.pipeline,
-            .context = p.context,
-            .gpus_per_node =
-                std::min(job.hardware.gpus, job.hardware.gpus_per_node.value_or(gpu.gpus_per_node))};
+  r.mesh = {
+      .world = job.hardware.gpus,
+      .data = job.hardware.gpus / (p.tensor * p.pipeline * p.context),
+      .tensor = p.tensor,
+      .pipeline = p.pipeline,
+      .context = p.context,
+      .gpus_per_node = std::min(job.hardware.gpus, job.hardware.gpus_per_node.value_or(gpu.gpus_per_node))};
   r.mesh.replicate = r.mesh.data;
   r.precision = Precision::kMixedBFloat16;
   r.batch = {.sequence = job.batch.sequence.value_or(1), .micro_batch = job.batch.micro_batch.value_or(1)};
   r.batch.global_batch = job.batch.global_batch.value_or(r.batch.micro_batch * r.mesh.data);
-  r.batch.accumulation =
-      std::max<int64_t>(1, r.batch.global_batch / (r.batch.micro_batch * r.mesh.data));
+  r.batch.accumulation = std::max<int64_t>(1, r.batch.global_batch / (r.batch.micro_batch * r.mesh.data));
   r.loop.has_evaluation = false;
   r.loop.has_save = false;
   r.allocator = job.allocator;
@@ -85,6 +90,11 @@ Result<ResolvedJob> resolve_megatron(const Job& job, const Architecture& archite
   r.gpu_compute_capability = gpu.compute_capability;
   if (auto error = batch_error(r)) return fail(*std::move(error));
   if (auto error = settings_error(r)) return fail(*std::move(error));
+  if (r.megatron->layers == MegatronLayers::kTransformerEngine &&
+      r.megatron->attention == MegatronAttention::kAutomatic)
+    r.notes.emplace_back(
+        "--attention-backend auto is played as FlashAttention 2: Transformer Engine may choose cuDNN's or "
+        "FlashAttention 3 on Hopper and later GPUs");
   r.notes.emplace_back("evaluation and saving of a Megatron-LM job are not played");
   return r;
 }

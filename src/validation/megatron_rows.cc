@@ -65,7 +65,8 @@ std::vector<ReferenceRow> read_megatron_rows(const CsvTable& table, const std::f
     row.id = name + (variant.empty() ? "" : " " + variant) + " " + table.at(i, "golden_machine");
     row.family = "megatron_gpt";
     row.framework = "megatron";
-    const auto end = bytes_of_cell(table.at(i, "oracle_end_512")), most = bytes_of_cell(table.at(i, "oracle_max_512"));
+    const auto end = bytes_of_cell(table.at(i, "oracle_end_512")),
+               most = bytes_of_cell(table.at(i, "oracle_max_512"));
     if (end) row.phase_peaks["stat2"] = *end;
     if (most) row.phase_peaks["peak"] = *most;
     if (!end || !most) row.unmapped = "has no figures";

@@ -36,10 +36,10 @@ Value local_core(Writer& w, const Attention& attention, Heads heads) {
   Value k = repeat_groups(std::move(heads.k), times), v = repeat_groups(std::move(heads.v), times);
   Value q = folded(std::move(heads.q));
   k = folded(std::move(k));
-  const Value buffer = w.made_once("global_memory_buffer.mpu", Layout::contiguous({b * count, s, s}), w.dtype());
-  Value scores =
-      ops::baddbmm(buffer, ops::transpose(q, 0, 1), ops::transpose(ops::transpose(k, 0, 1), 1, 2),
-                   1 / static_cast<double>(attention.head_dim));
+  const Value buffer =
+      w.made_once("global_memory_buffer.mpu", Layout::contiguous({b * count, s, s}), w.dtype());
+  Value scores = ops::baddbmm(buffer, ops::transpose(q, 0, 1), ops::transpose(ops::transpose(k, 0, 1), 1, 2),
+                              1 / static_cast<double>(attention.head_dim));
   Value probabilities = fused_softmax(ops::view(scores, {b, count, s, s}));
   probabilities = ops::dropout(std::move(probabilities), w.architecture().attention_dropout);
   probabilities = ops::view(std::move(probabilities), {b * count, s, s});
@@ -49,8 +49,8 @@ Value local_core(Writer& w, const Attention& attention, Heads heads) {
 }
 
 // Transformer Engine's get_full_mask for a causal mask with top-left alignment: positions compared in int32,
-// then one mask of [1, 1, s, s] or of the attention mask's size. Source: transformer_engine/pytorch/attention/
-// dot_product_attention/utils.py.
+// then one mask of [1, 1, s, s] or of the attention mask's size. Source:
+// transformer_engine/pytorch/attention/ dot_product_attention/utils.py.
 Value te_full_mask(Writer& w, const Value& mask, int64_t s) {
   Recorder& r = w.recorder();
   const With<bool> no_grad(r.is_grad_enabled, false);
@@ -84,8 +84,7 @@ Value te_unfused_core(Writer& w, const Attention& attention, Heads heads, const 
   Value q = folded(std::move(heads.q));
   k = folded(std::move(k));
   Value buffer = ops::empty(r, {b * count, s, s}, w.dtype());
-  Value scores = ops::baddbmm(buffer, ops::transpose(q, 0, 1),
-                              ops::transpose(ops::transpose(k, 0, 1), 1, 2),
+  Value scores = ops::baddbmm(buffer, ops::transpose(q, 0, 1), ops::transpose(ops::transpose(k, 0, 1), 1, 2),
                               1 / static_cast<double>(attention.head_dim));
   w.made_once(MadeOnce::Kind::kCublasWorkspace, OpKind::kBaddbmm);
   buffer.reset();
@@ -105,9 +104,8 @@ Value te_flash_core(Writer& w, Heads heads) {
   const auto batch_first = [](Value x) { return ops::clone_contiguous(ops::transpose(std::move(x), 0, 1)); };
   Value q = batch_first(std::move(heads.q)), k = batch_first(std::move(heads.k)),
         v = batch_first(std::move(heads.v));
-  Value context =
-      te_flash_attention(std::move(q), std::move(k), std::move(v),
-                         w.settings().is_deterministic ? w.multiprocessors() : 0);
+  Value context = te_flash_attention(std::move(q), std::move(k), std::move(v),
+                                     w.settings().is_deterministic ? w.multiprocessors() : 0);
   const int64_t s = context.size(1), b = context.size(0), width = context.size(2) * context.size(3);
   context = ops::clone_contiguous(ops::transpose(std::move(context), 0, 1));
   return ops::view(std::move(context), {s, b, width});

@@ -28,12 +28,21 @@ DType ChunkState::gradient_dtype() const {
   return job_.megatron->precision == MegatronPrecision::kFloat16 ? DType::kFloat16 : DType::kFloat32;
 }
 
+// Linears and Transformer Engine's norms are made on the GPU; what torch.nn and apex make on the host is
+// copied in fp32 (model.cuda()) and then cast (Float16Module).
 void ChunkState::build() {
   const With<Category> category(r_.category, Category::kParameter);
-  for (const StageParameter& p : parameters_) {
-    const With<ModuleId> module(r_.module, r_.program().module(p.name));
-    values_.push_back(ops::empty(r_, Layout::contiguous(p.shape), dtype_of(job_.megatron->precision)));
-  }
+  const auto make = [&](size_t i, DType dtype) {
+    const With<ModuleId> module(r_.module, r_.program().module(parameters_[i].name));
+    values_[i] = ops::empty(r_, Layout::contiguous(parameters_[i].shape), dtype);
+  };
+  values_.resize(parameters_.size());
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    if (!parameters_[i].is_made_on_host) make(i, dtype_of(job_.megatron->precision));
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].is_made_on_host) make(i, DType::kFloat32);
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].is_made_on_host) make(i, dtype_of(job_.megatron->precision));
 }
 
 void ChunkState::wrap() {

@@ -59,9 +59,9 @@ Value layers(Writer& w, int64_t first, int64_t last, Value hidden, const Value& 
   return hidden;
 }
 
-// TransformerBlock._checkpointed_forward: uniform takes all layers, so many a checkpoint; block the first so many
-// layers, each for itself. tensor_parallel.checkpoint runs its function again as torch.utils.checkpoint's
-// reentrant one.
+// TransformerBlock._checkpointed_forward: uniform takes all layers, so many a checkpoint; block the first so
+// many layers, each for itself. tensor_parallel.checkpoint runs its function again as
+// torch.utils.checkpoint's reentrant one.
 Value decoder(Writer& w, Value hidden, const Value& mask) {
   const MegatronSettings& m = w.settings();
   const int64_t all = w.chunk().layers;

@@ -65,8 +65,8 @@ class Interleaved {
   std::vector<Value> forward_buffer_, backward_buffer_;
   ModelInput last_received_;                // input_tensor
   Value input_gradient_, output_gradient_;  // input_tensor_grad, output_tensor_grad
-  std::optional<int64_t> output_;                   // output_tensor: the forward that made it
-  InFlight kept_output_;                            // it, once the lists have let go
+  std::optional<int64_t> output_;           // output_tensor: the forward that made it
+  InFlight kept_output_;                    // it, once the lists have let go
   int64_t forwards_ = 0, backwards_ = 0;
 };
 

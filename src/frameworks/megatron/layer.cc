@@ -43,7 +43,8 @@ Value rotated_half(Value x, bool is_interleaved) {
 Value rotary(Writer& w, const Attention& attention, Value x, const Value& table) {
   if (w.settings().fuses_rope) return te_rotary(std::move(x), table);
   const int64_t rest = attention.head_dim - attention.rotary_dim;
-  Value turned = ops::slice(x, 3, 0, attention.rotary_dim), passed = ops::slice(x, 3, attention.rotary_dim, rest);
+  Value turned = ops::slice(x, 3, 0, attention.rotary_dim),
+        passed = ops::slice(x, 3, attention.rotary_dim, rest);
   x.reset();
   const auto factor = [&](OpKind kind) {
     return ops::cast(ops::mul(ops::unary(kind, table), 1.0), turned.dtype());
@@ -64,7 +65,8 @@ void prepare(Writer& w, const Attention& attention, std::vector<Value>& qkv) {
   }
   if (attention.rotary_dim == 0) return;
   const Value table = angles(w, attention);
-  for (int i = 0; i < 2; ++i) qkv[static_cast<size_t>(i)] = rotary(w, attention, std::move(qkv[static_cast<size_t>(i)]), table);
+  for (int i = 0; i < 2; ++i)
+    qkv[static_cast<size_t>(i)] = rotary(w, attention, std::move(qkv[static_cast<size_t>(i)]), table);
 }
 
 Projected self_attention(Writer& w, const Attention& attention, const Value& hidden, const Value& mask) {

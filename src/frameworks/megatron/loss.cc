@@ -8,14 +8,16 @@ Value head_loss(Writer& w, Value hidden, const Value& labels) {
     const bool is_own = w.architecture().is_tied && w.chunk().has_embedding;
     const Writer::Module module(w, is_own ? "embedding.word_embeddings" : "output_layer");
     const With<Category> category(w.recorder().category, Category::kLogits);
-    logits = linear(std::move(hidden), w.parameter("weight"), {},
-                    {.sums_input_gradient = w.tensor_ranks() > 1});
+    logits =
+        linear(std::move(hidden), w.parameter("weight"), {}, {.sums_input_gradient = w.tensor_ranks() > 1});
     w.made_once(MadeOnce::Kind::kCublasWorkspace, OpKind::kMm);
   }
   // compute_language_model_loss
   const Writer::Module module(w, "loss");
   Value by_position = ops::clone_contiguous(ops::transpose(labels, 0, 1));
-  Value losses = vocab_parallel_cross_entropy(logits, by_position, w.tensor_ranks() > 1);
+  Value losses = w.settings().fuses_cross_entropy
+                     ? fused_vocab_parallel_cross_entropy(logits, by_position)
+                     : vocab_parallel_cross_entropy(logits, by_position, w.tensor_ranks() > 1);
   Value by_sequence = ops::clone_contiguous(ops::transpose(losses, 0, 1));
   losses.reset();
   by_position.reset();

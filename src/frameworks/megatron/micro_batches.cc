@@ -64,8 +64,9 @@ void MicroBatches::bind_made_once(Autograd& autograd, size_t chunk) {
   const Program& forward = forwards_[chunk].program;
   for (const MadeOnce& m : forwards_[chunk].made_once) {
     const bool is_tensor = m.kind == MadeOnce::Kind::kTensor;
-    const std::string name(is_tensor ? std::string_view(forward.module_name(forward.storage_of(m.tensor).owner))
-                                     : name_of(m.kind));
+    const std::string name(is_tensor
+                               ? std::string_view(forward.module_name(forward.storage_of(m.tensor).owner))
+                               : name_of(m.kind));
     Value& value = shared_[name];
     if (!value) {
       autograd.forward_until(m.statement);
@@ -110,13 +111,23 @@ Result<void> MicroBatches::backward_of_loss(InFlight& batch) {
   return batch.graph->backward(batch.root, std::move(gradient));
 }
 
+// The engine's thread has a handle of its own: at its first product that is ATen's.
+void MicroBatches::make_backward_workspace() {
+  if (std::exchange(has_backward_workspace_, true)) return;
+  const bool ends_in_head = forwards_.back().token_count.has_value();
+  const bool is_te = job_.megatron->layers == MegatronLayers::kTransformerEngine;
+  r_.after_next(ends_in_head || !is_te ? OpKind::kMm : OpKind::kBmm, [this] {
+    Value& workspace = shared_["cublas_workspace.backward"];
+    workspace = make("cublas_workspace.backward", cublas_workspace(job_));
+  });
+}
+
 Result<Value> MicroBatches::backward(InFlight& batch, Value gradient) {
   const With<bool> no_grad(r_.is_grad_enabled, false);
   const With<Category> category(r_.category, Category::kTemporary);
   ChunkState& state = chunks_[batch.chunk];
   if (batch.input) state.expect_input(batch.input);
-  if (!has_backward_workspace_) shared_["cublas_workspace.backward"] = make("cublas_workspace.backward", cublas_workspace(job_));
-  has_backward_workspace_ = true;
+  make_backward_workspace();
   if (forwards_[batch.chunk].token_count)
     PLIMSOLL_CHECK(backward_of_loss(batch));
   else

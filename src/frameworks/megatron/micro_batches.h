@@ -1,5 +1,5 @@
-// The forward and backward of micro-batches on one rank: what schedules.py calls forward_step, backward_step and
-// deallocate_output_tensor, with the tensors that its variables hold.
+// The forward and backward of micro-batches on one rank: what schedules.py calls forward_step, backward_step
+// and deallocate_output_tensor, with the tensors that its variables hold.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ namespace plimsoll::megatron {
 struct InFlight {
   size_t chunk = 0;
   int64_t number = 0;  // of the forward that made it, as its schedule counts
-  Value input;  // received; undefined on the first stage
+  Value input;         // received; undefined on the first stage
   std::unique_ptr<Autograd> graph;
   Autograd::Root root;
-  Value output;                 // or what stands for it once its data is freed
+  Value output;  // or what stands for it once its data is freed
   bool is_deallocated = false;
-  Value token_count, report;    // of the last stage
-  Value scaled;                 // the loss times the gradient scale, which the backward starts from
+  Value token_count, report;  // of the last stage
+  Value scaled;               // the loss times the gradient scale, which the backward starts from
 };
 
 class MicroBatches {
@@ -38,6 +38,7 @@ class MicroBatches {
   void bind_made_once(Autograd& autograd, size_t chunk);
   Value make(std::string_view name, Bytes bytes);
   Value make_once(const Program& forward, const MadeOnce& made, const std::string& name);
+  void make_backward_workspace();
   Result<void> backward_of_loss(InFlight& batch);
 
   Recorder& r_;

@@ -19,9 +19,9 @@ Projected te_normed_column_linear(Writer& w, std::string_view name, const Value&
   const Writer::Module module(w, name);
   Value bias = w.parameter("bias");
   Projected out;
-  out.result = te_norm_linear(x, w.parameter("layer_norm_weight"), w.parameter("layer_norm_bias"),
-                              w.parameter("weight"), adds_bias ? bias : Value(), w.multiprocessors(),
-                              options(w));
+  out.result =
+      te_norm_linear(x, w.parameter("layer_norm_weight"), w.parameter("layer_norm_bias"),
+                     w.parameter("weight"), adds_bias ? bias : Value(), w.multiprocessors(), options(w));
   w.made_once(MadeOnce::Kind::kTeWorkspace, OpKind::kTeNorm);
   if (!adds_bias) out.bias = std::move(bias);
   return out;

@@ -66,7 +66,8 @@ void OptimizerState::count_zeros() {
   Value zeros;
   for (const Value& master : masters_) {
     Value nonzero = count_nonzero(master);
-    Value count = ops::with_scalar(OpKind::kRsub, std::move(nonzero), static_cast<double>(master.layout().elements()));
+    Value count =
+        ops::with_scalar(OpKind::kRsub, std::move(nonzero), static_cast<double>(master.layout().elements()));
     zeros = std::move(count);
     Value sum = ops::add(total, zeros);
     total = std::move(sum);

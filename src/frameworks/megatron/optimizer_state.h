@@ -1,5 +1,5 @@
-// Adam of Megatron-Core: fp32 copies of what this rank's optimizer owns, moments that the first step makes, and
-// the step's own small tensors.
+// Adam of Megatron-Core: fp32 copies of what this rank's optimizer owns, moments that the first step makes,
+// and the step's own small tensors.
 //
 // Source: megatron/core/optimizer/{optimizer,distrib_optimizer,clip_grads}.py, megatron/training/utils.py
 // (calc_params_l2_norm).
@@ -20,7 +20,7 @@ class OptimizerState {
   void make_masters(const std::vector<ChunkState>& chunks);
   // optimizer.step().
   void step();
-  void zero_gradients();                       // what the step made of fp16 gradients
+  void zero_gradients();  // what the step made of fp16 gradients
   size_t masters() const { return masters_.size(); }
   void release_norms() { params_norm_.reset(); }  // after the step's results are logged
 

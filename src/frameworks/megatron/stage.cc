@@ -7,6 +7,8 @@
 namespace plimsoll::megatron {
 namespace {
 
+constexpr const char* kFinalNorm = "decoder.final_layernorm";  // Transformer Engine's in local layers too
+
 class ParameterLister {
  public:
   ParameterLister(const Architecture& a, const ResolvedJob& job, const Chunk& chunk)
@@ -25,19 +27,23 @@ class ParameterLister {
     out_.push_back({.name = std::move(name), .shape = {out, in}, .is_split = is_split});
   }
   void vector(std::string name, int64_t elements, bool is_split = false) {
-    out_.push_back(
-        {.name = std::move(name), .shape = {elements}, .is_decayed = false, .is_split = is_split});
+    out_.push_back({.name = std::move(name), .shape = {elements}, .is_decayed = false, .is_split = is_split});
   }
   void norm(const std::string& name, int64_t width, std::string_view separator = ".") {
+    const bool is_apex = !is_te() && name != kFinalNorm;
     vector(name + std::string(separator) + "weight", width);
-    if (a_.norm.has_bias) vector(name + std::string(separator) + "bias", width);
+    out_.back().is_made_on_host = is_apex;
+    if (!a_.norm.has_bias) return;
+    vector(name + std::string(separator) + "bias", width);
+    out_.back().is_made_on_host = is_apex;
   }
   bool is_te() const { return job_.megatron->layers == MegatronLayers::kTransformerEngine; }
 
   void embedding() {
     matrix("embedding.word_embeddings.weight", padded_vocab(a_, job_) / t_, a_.hidden);
-    if (a_.position == PositionKind::kLearned)
-      matrix("embedding.position_embeddings.weight", a_.position_rows, a_.hidden, false);
+    if (a_.position != PositionKind::kLearned) return;
+    matrix("embedding.position_embeddings.weight", a_.position_rows, a_.hidden, false);
+    out_.back().is_made_on_host = true;
   }
 
   // A column-wise linear behind its norm: one module in Transformer Engine, two otherwise.
@@ -54,8 +60,8 @@ class ParameterLister {
     if (!is_te()) norm(path + "input_layernorm", a_.hidden);
     matrix(path + "self_attention.linear_proj.weight", a_.hidden, queries / t_);
     if (attention.output_bias) vector(path + "self_attention.linear_proj.bias", a_.hidden);
-    normed_linear(path + "self_attention.linear_qkv", (queries + 2 * keys) / t_,
-                  a_.hidden, attention.query_bias);
+    normed_linear(path + "self_attention.linear_qkv", (queries + 2 * keys) / t_, a_.hidden,
+                  attention.query_bias);
     if (attention.head_norm == HeadNorm::kPerHead) {
       norm(path + "self_attention.q_layernorm", attention.head_dim);
       norm(path + "self_attention.k_layernorm", attention.head_dim);
@@ -69,7 +75,7 @@ class ParameterLister {
   }
 
   void head() {
-    norm("decoder.final_layernorm", a_.hidden);
+    norm(kFinalNorm, a_.hidden);
     if (a_.is_tied && chunk_.has_embedding) return;
     matrix("output_layer.weight", padded_vocab(a_, job_) / t_, a_.hidden);
     out_.back().is_shared = a_.is_tied;

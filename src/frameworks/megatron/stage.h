@@ -37,16 +37,18 @@ Result<Stage> stage_of(const Architecture& architecture, const ResolvedJob& job,
 struct StageParameter {
   std::string name;  // below the chunk: "decoder.layers.0.mlp.linear_fc1.weight"
   std::vector<int64_t> shape;
-  bool is_decayed = true;   // biases and norms have no weight decay: a parameter group of their own
-  bool is_shared = false;   // the word embedding's copy in the last stage
-  bool is_split = false;    // each tensor-parallel rank has another part
+  bool is_decayed = true;  // biases and norms have no weight decay: a parameter group of their own
+  bool is_shared = false;  // the word embedding's copy in the last stage
+  bool is_made_on_host = false;
+  bool is_split = false;  // each tensor-parallel rank has another part
 
   int64_t elements() const;
 };
 std::vector<StageParameter> parameters_of(const Architecture& architecture, const ResolvedJob& job,
                                           const Chunk& chunk);
 
-// The vocabulary with what is added so that it divides. Source: megatron/training/tokenizer (_vocab_size_with_padding).
+// The vocabulary with what is added so that it divides. Source: megatron/training/tokenizer
+// (_vocab_size_with_padding).
 int64_t padded_vocab(const Architecture& architecture, const ResolvedJob& job);
 
 }  // namespace plimsoll::megatron

@@ -97,8 +97,7 @@ class TrainingBuilder : public ScheduleHost {
   void make_frequencies() {
     const With<Category> category(r_.category, Category::kBuffer);
     const With<ModuleId> module(r_.module, program_.module("rotary_pos_emb.inv_freq"));
-    frequencies_.push_back(
-        ops::empty(r_, {a_.layers.front().attention.rotary_dim / 2}, DType::kFloat32));
+    frequencies_.push_back(ops::empty(r_, {a_.layers.front().attention.rotary_dim / 2}, DType::kFloat32));
   }
 
   // ---- one iteration ----

@@ -1,5 +1,5 @@
-// A training run of Megatron-LM as one rank sees it, as a complete Program: building, two iterations (the first
-// makes the optimizer's moments) of forwards and backwards in the schedule's order, and steps.
+// A training run of Megatron-LM as one rank sees it, as a complete Program: building, two iterations (the
+// first makes the optimizer's moments) of forwards and backwards in the schedule's order, and steps.
 //
 // Phases: "load", "zero1", "fwd1.1", "bwd1.1" (micro-batches counted on each chunk's turn), "x1.1" (what lies
 // between a backward and what follows), "step1", "poststep1", "log1", "stat1" (where the framework reads its

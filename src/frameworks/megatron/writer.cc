@@ -6,8 +6,8 @@
 
 namespace plimsoll::megatron {
 
-Writer::Writer(Forward& forward, const Architecture& architecture, const ResolvedJob& job,
-               const Stage& stage, const Chunk& chunk)
+Writer::Writer(Forward& forward, const Architecture& architecture, const ResolvedJob& job, const Stage& stage,
+               const Chunk& chunk)
     : f_(forward),
       a_(architecture),
       job_(job),
@@ -49,8 +49,7 @@ void Writer::Checkpoint::set_result(const Value& hidden) const {
 }
 
 Value Writer::parameter(std::string_view name) const {
-  const auto found =
-      parameters_.find(path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name));
+  const auto found = parameters_.find(path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name));
   return found == parameters_.end() ? Value() : found->second;
 }
 

@@ -108,7 +108,8 @@ Projected row_linear(Writer& w, std::string_view name, Value x);
 Value embedding(Writer& w, const Value& ids, const Value& positions);
 // loss.cc: the head on the last norm's result and the loss of each token, fp32 [b, s]; labels [b, s].
 Value head_loss(Writer& w, Value hidden, const Value& labels);
-// loss_func of pretrain_gpt.py and forward_step_calc_loss: the loss of the micro-batch from that of each token.
+// loss_func of pretrain_gpt.py and forward_step_calc_loss: the loss of the micro-batch from that of each
+// token.
 Value micro_batch_loss(Writer& w, Value losses, Value loss_mask);
 
 }  // namespace plimsoll::megatron

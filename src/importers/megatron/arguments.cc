@@ -10,7 +10,8 @@ namespace plimsoll {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 20;
-constexpr const char* kExpected = "Megatron-LM arguments: one \"--name value\" a line, or YAML with MODEL_ARGS";
+constexpr const char* kExpected =
+    "Megatron-LM arguments: one \"--name value\" a line, or YAML with MODEL_ARGS";
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";
@@ -36,8 +37,8 @@ std::string_view without_comment(std::string_view line) {
 }
 
 std::string_view unquoted(std::string_view text) {
-  const bool is_quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
-                         text.back() == text.front();
+  const bool is_quoted =
+      text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
   return is_quoted ? text.substr(1, text.size() - 2) : text;
 }
 

@@ -1,11 +1,12 @@
-// Megatron-LM's command line as it stands in files: one argument a line ("--num-layers 12"), or a YAML mapping
-// under MODEL_ARGS as the functional tests of Megatron-LM have it, with the environment under ENV_VARS.
+// Megatron-LM's command line as it stands in files: one argument a line ("--num-layers 12"), or a YAML
+// mapping under MODEL_ARGS as the functional tests of Megatron-LM have it, with the environment under
+// ENV_VARS.
 //
 //   PLIMSOLL_TRY(arguments, read_megatron_arguments("model_config.yaml"));
 //   arguments.find("--num-layers")->values[0];
 //
-// Nothing is executed and no variable is replaced. Errors: a file that is neither; an argument given twice with
-// different values.
+// Nothing is executed and no variable is replaced. Errors: a file that is neither; an argument given twice
+// with different values.
 #pragma once
 
 #include <filesystem>

@@ -120,9 +120,9 @@ class JobReader {
 
   Result<void> read_settings() {
     MegatronSettings& m = *out_.job.megatron;
-    m.layers = word<MegatronLayers>("--transformer-impl", MegatronLayers::kTransformerEngine,
-                                    {{"local", MegatronLayers::kLocal},
-                                     {"transformer_engine", MegatronLayers::kTransformerEngine}});
+    m.layers = word<MegatronLayers>(
+        "--transformer-impl", MegatronLayers::kTransformerEngine,
+        {{"local", MegatronLayers::kLocal}, {"transformer_engine", MegatronLayers::kTransformerEngine}});
     m.attention = word<MegatronAttention>("--attention-backend", MegatronAttention::kAutomatic,
                                           {{"auto", MegatronAttention::kAutomatic},
                                            {"flash", MegatronAttention::kFlash},
@@ -145,6 +145,8 @@ class JobReader {
     m.is_deterministic = flag("--deterministic-mode");
     m.has_mask_in_dataloader = !flag("--no-create-attention-mask-in-dataloader");
     flag("--create-attention-mask-in-dataloader");
+    m.fuses_cross_entropy = flag("--cross-entropy-loss-fusion");
+    word<bool>("--cross-entropy-fusion-impl", true, {{"native", true}});
     m.fuses_rope = !flag("--no-rope-fusion");
     m.is_rope_interleaved = flag("--rotary-interleaved");
     read_recompute();
@@ -165,9 +167,9 @@ class JobReader {
     if (granularity && !is_full) wrong(*granularity, "selective recompute is not modelled yet", "full");
     if (activations) wrong(*activations, "selective recompute is not modelled yet", "full");
     m.recompute_layers = integer("--recompute-num-layers").value_or(1);
-    const auto method = word<MegatronRecompute>("--recompute-method", MegatronRecompute::kNone,
-                                                {{"uniform", MegatronRecompute::kFullUniform},
-                                                 {"block", MegatronRecompute::kFullBlock}});
+    const auto method = word<MegatronRecompute>(
+        "--recompute-method", MegatronRecompute::kNone,
+        {{"uniform", MegatronRecompute::kFullUniform}, {"block", MegatronRecompute::kFullBlock}});
     if (is_full && method == MegatronRecompute::kNone)
       wrong(*granularity, "full recompute needs a method", "--recompute-method uniform or block");
     if (is_full) m.recompute = method;
@@ -184,14 +186,16 @@ class JobReader {
     if (const auto layers = integer("--num-layers-per-virtual-pipeline-stage")) {
       const int64_t all = required("--num-layers").value_or(1), ranks = out_.job.parallel.pipeline;
       if (all % (ranks * *layers) != 0)
-        wrong(*by_layers, fmt::format("{} layers don't divide over {} stages of {}", all, ranks, *layers), "");
+        wrong(*by_layers, fmt::format("{} layers don't divide over {} stages of {}", all, ranks, *layers),
+              "");
       else
         m.virtual_stages = all / (ranks * *layers);
     }
     m.microbatch_group = integer("--microbatch-group-size-per-virtual-pipeline-stage");
     m.receives_early = flag("--overlap-p2p-communication-warmup-flush");
     if (m.virtual_stages > 1 && out_.job.parallel.pipeline <= 2)
-      wrong(by_layers ? *by_layers : *by_stages, "an interleaved pipeline of 2 stages is not modelled yet", "");
+      wrong(by_layers ? *by_layers : *by_stages, "an interleaved pipeline of 2 stages is not modelled yet",
+            "");
     return {};
   }
 
@@ -222,7 +226,8 @@ class JobReader {
         integer("--kv-channels").value_or(a.hidden / layer.attention.heads);
     if (a.position == PositionKind::kRotary) {
       const double share = number("--rotary-percent").value_or(1);
-      layer.attention.rotary_dim = static_cast<int64_t>(static_cast<double>(layer.attention.head_dim) * share);
+      layer.attention.rotary_dim =
+          static_cast<int64_t>(static_cast<double>(layer.attention.head_dim) * share);
     }
     if (flag("--qk-layernorm")) layer.attention.head_norm = HeadNorm::kPerHead;
     const bool has_bias = !flag("--disable-bias-linear"), is_gated = flag("--swiglu");
@@ -275,7 +280,8 @@ class JobReader {
       linear(path + "self_attention.linear_qkv", queries + 2 * attention.kv_heads * attention.head_dim,
              a.hidden, attention.query_bias, layer);
       norm(path + "pre_mlp_layernorm", layer);
-      linear(path + "mlp.linear_fc1", mlp.intermediate * (mlp.is_gated ? 2 : 1), a.hidden, mlp.has_bias, layer);
+      linear(path + "mlp.linear_fc1", mlp.intermediate * (mlp.is_gated ? 2 : 1), a.hidden, mlp.has_bias,
+             layer);
       linear(path + "mlp.linear_fc2", a.hidden, mlp.intermediate, mlp.has_bias, layer);
     }
     norm("decoder.final_layernorm");
@@ -296,8 +302,9 @@ class JobReader {
         fmt::format("{}: {} arguments read, {} on which no byte depends", in_.file,
                     in_.all.size() - unknown.size() - static_cast<size_t>(without_bytes), without_bytes));
     if (!unknown.empty())
-      out_.architecture.notes.push_back(fmt::format("{}: {} arguments are not known here and were left out: {}",
-                                                    in_.file, unknown.size(), fmt::join(unknown, ", ")));
+      out_.architecture.notes.push_back(
+          fmt::format("{}: {} arguments are not known here and were left out: {}", in_.file, unknown.size(),
+                      fmt::join(unknown, ", ")));
   }
 
   static constexpr int64_t kMostLayers = 10'000;
