@@ -285,8 +285,9 @@ struct CollectiveAttr {
 };
 struct FusedAttr {  // which operands a fused module has, and what its kernels' scratch depends on
   bool has_norm_bias = false, has_bias = false;
-  bool sums_input_gradient = false;  // over the tensor-parallel group
-  int64_t multiprocessors = 0;       // of the GPU
+  bool sums_input_gradient = false;   // over the tensor-parallel group
+  bool adds_weight_gradient = false;  // to the gradient buffer, in the product's own kernel
+  int64_t multiprocessors = 0;        // of the GPU
   friend bool operator==(const FusedAttr&, const FusedAttr&) = default;
 };
 using Attributes = std::variant<std::monostate, DimAttr, DimsAttr, SliceAttr, ScalarAttr, AttentionAttr,

@@ -56,7 +56,8 @@ Value sub_(Value x, Value y) { return x.recorder().emit_in_place(OpKind::kSubInP
 Value linear(Value x, Value weight, Value bias, LinearOptions options) {
   Recorder& r = x.recorder();
   const FusedAttr attributes{.has_bias = bias.is_defined(),
-                             .sums_input_gradient = options.sums_input_gradient};
+                             .sums_input_gradient = options.sums_input_gradient,
+                             .adds_weight_gradient = options.dummy_gradient.is_defined()};
   Value y;
   {
     const With<bool> no_grad(r.is_grad_enabled, false);
@@ -66,7 +67,8 @@ Value linear(Value x, Value weight, Value bias, LinearOptions options) {
       y = std::move(sum);
     }
   }
-  return r.emit_in_place(OpKind::kLinearFunction, {&y, &x, &weight, &bias}, attributes);
+  return r.emit_in_place(OpKind::kLinearFunction, {&y, &x, &weight, &bias, &options.dummy_gradient},
+                         attributes);
 }
 
 Value reduce_from_tensor_parallel(Value x) {
@@ -226,13 +228,14 @@ Value te_gemm(Value x, Value weight, Value bias) {
 Value te_linear(Value x, Value weight, Value bias, LinearOptions options) {
   Recorder& r = x.recorder();
   const FusedAttr attributes{.has_bias = bias.is_defined(),
-                             .sums_input_gradient = options.sums_input_gradient};
+                             .sums_input_gradient = options.sums_input_gradient,
+                             .adds_weight_gradient = options.dummy_gradient.is_defined()};
   Value y;
   {
     const With<bool> no_grad(r.is_grad_enabled, false);
     y = te_gemm(x, weight, bias);
   }
-  return r.emit_in_place(OpKind::kTeLinear, {&y, &x, &weight, &bias}, attributes);
+  return r.emit_in_place(OpKind::kTeLinear, {&y, &x, &weight, &bias, &options.dummy_gradient}, attributes);
 }
 
 Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, Value bias,
@@ -241,6 +244,7 @@ Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, 
   const FusedAttr attributes{.has_norm_bias = norm_bias.is_defined(),
                              .has_bias = bias.is_defined(),
                              .sums_input_gradient = options.sums_input_gradient,
+                             .adds_weight_gradient = options.dummy_gradient.is_defined(),
                              .multiprocessors = multiprocessors};
   Value y;
   TeNormed norm;
@@ -249,10 +253,10 @@ Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, 
     norm = normed(x, norm_weight, norm_bias, attributes);
     y = te_gemm(norm.result, weight, bias);
   }
-  return r.emit_in_place(
-      OpKind::kTeNormLinear,
-      {&y, &x, &norm_weight, &weight, &norm.result, &norm.deviation, &norm.mean, &norm_bias, &bias},
-      attributes);
+  return r.emit_in_place(OpKind::kTeNormLinear,
+                         {&y, &x, &norm_weight, &weight, &norm.result, &norm.deviation, &norm.mean,
+                          &norm_bias, &bias, &options.dummy_gradient},
+                         attributes);
 }
 
 Value te_softmax(Value x) { return ops::unary(OpKind::kTeSoftmax, std::move(x)); }

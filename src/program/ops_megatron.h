@@ -23,6 +23,9 @@ Value sub_(Value x, Value y);
 // ---- Megatron-Core ----
 struct LinearOptions {
   bool sums_input_gradient = false;  // over the tensor-parallel group, in place
+  // Where the weight's gradient is added to the gradient buffer by the product's kernel: what stands for it
+  // in the graph, one tensor for all weights of a shape (get_dummy_wgrad).
+  Value dummy_gradient = {};
 };
 // LinearWithGradAccumulationAndAsyncCommunication: matmul, then the bias added in a new tensor.
 Value linear(Value x, Value weight, Value bias, LinearOptions options = {});

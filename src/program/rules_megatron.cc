@@ -18,8 +18,17 @@ Recorder::Result result_like(const TensorInfo& info) {
   return {Layout::contiguous(info.layout.shape()), info.dtype};
 }
 
-// Inputs: result, x, weight, bias if there is one.
-Saves keeps_for_linear(const Program&, const Op&, const InputSet&) { return {.inputs = 6}; }
+// The last input of a linear whose weight's gradient goes to the buffer: what stands for it.
+uint16_t dummy_bit(const Program& program, const Op& op) {
+  const bool has_dummy = std::get<FusedAttr>(program.attributes_of(op)).adds_weight_gradient;
+  return static_cast<uint16_t>(has_dummy ? 1U << (op.input_count - 1) : 0U);
+}
+Value dummy_of(const BackwardCall& call) { return ops::detach(call.input(call.op.input_count - 1)); }
+
+// Inputs: result, x, weight, bias if there is one, what stands for the weight's gradient if there is such.
+Saves keeps_for_linear(const Program& program, const Op& op, const InputSet&) {
+  return {.inputs = static_cast<uint16_t>(6U | dummy_bit(program, op))};
+}
 void linear(BackwardCall& call) {
   const FusedAttr& attributes = call.attributes<FusedAttr>();
   const Value gradient = call.gradient();
@@ -29,7 +38,13 @@ void linear(BackwardCall& call) {
     call.results[1] = std::move(input);
   }
   const Value rows = as_rows(gradient);
-  if (call.needs(2)) call.results[2] = ops::mm(ops::transpose(rows, 0, 1), as_rows(call.input(1)));
+  if (call.needs(2) && attributes.adds_weight_gradient) {
+    const Value x = as_rows(call.input(1));
+    call.recorder.emit_effect(OpKind::kMmOut, std::vector<TensorId>{rows.id(), x.id()});
+    call.results[2] = dummy_of(call);
+  } else if (call.needs(2)) {
+    call.results[2] = ops::mm(ops::transpose(rows, 0, 1), as_rows(call.input(1)));
+  }
   if (attributes.has_bias && call.needs(3)) call.results[3] = ops::sum(rows, {0}, false);
 }
 
@@ -161,15 +176,19 @@ Value te_input_gradient(const Value& gradient, const Value& weight, bool is_summ
 struct WeightGradients {
   Value weight, bias;
 };
-WeightGradients te_weight_gradients(BackwardCall& call, const Value& gradient, Value x, const Value& weight,
-                                    bool has_bias) {
+WeightGradients te_weight_gradients(BackwardCall& call, const Value& gradient, Value x, const Value& weight) {
+  const FusedAttr& attributes = call.attributes<FusedAttr>();
   Value left = gradient;
-  const Recorder::Result of_weight{Layout::contiguous(weight.layout().shape()), weight.dtype()};
-  std::vector<Recorder::Result> results{of_weight};
-  if (has_bias) results.push_back({Layout::contiguous({weight.size(0)}), weight.dtype()});
+  std::vector<Recorder::Result> results;
+  if (!attributes.adds_weight_gradient)
+    results.push_back({Layout::contiguous(weight.layout().shape()), weight.dtype()});
+  if (attributes.has_bias) results.push_back({Layout::contiguous({weight.size(0)}), weight.dtype()});
   const std::array<Value*, 2> inputs{&left, &x};
   std::vector<Value> made = call.recorder.emit_many(OpKind::kTeGemm, inputs, results);
-  return {.weight = std::move(made[0]), .bias = has_bias ? std::move(made[1]) : Value()};
+  WeightGradients out;
+  if (attributes.has_bias) out.bias = std::move(made.back());
+  out.weight = attributes.adds_weight_gradient ? dummy_of(call) : std::move(made.front());
+  return out;
 }
 
 // Inputs: result, x, weight, bias if there is one.
@@ -178,8 +197,7 @@ void te_linear(BackwardCall& call) {
   const Value& gradient = call.gradient();
   if (call.needs(1))
     call.results[1] = te_input_gradient(gradient, call.input(2), attributes.sums_input_gradient);
-  WeightGradients made =
-      te_weight_gradients(call, gradient, call.input(1), call.input(2), attributes.has_bias);
+  WeightGradients made = te_weight_gradients(call, gradient, call.input(1), call.input(2));
   call.results[2] = std::move(made.weight);
   if (attributes.has_bias) call.results[3] = std::move(made.bias);
 }
@@ -188,15 +206,14 @@ void te_linear(BackwardCall& call) {
 // bias.
 Saves keeps_for_norm_linear(const Program& program, const Op& op, const InputSet&) {
   const bool has_mean = std::get<FusedAttr>(program.attributes_of(op)).has_norm_bias;
-  return {.inputs = static_cast<uint16_t>(0x3eU | (has_mean ? 0x40U : 0U))};
+  return {.inputs = static_cast<uint16_t>(0x3eU | (has_mean ? 0x40U : 0U) | dummy_bit(program, op))};
 }
 void te_norm_linear(BackwardCall& call) {
   const FusedAttr& attributes = call.attributes<FusedAttr>();
   const bool has_mean = attributes.has_norm_bias;
   const Value& gradient = call.gradient();
   Value normed = te_input_gradient(gradient, call.input(3), attributes.sums_input_gradient);
-  WeightGradients linear =
-      te_weight_gradients(call, gradient, call.input(4), call.input(3), attributes.has_bias);
+  WeightGradients linear = te_weight_gradients(call, gradient, call.input(4), call.input(3));
   call.clear_input(4);
   NormGradients norm = te_norm_gradients(call, normed, call.input(1), call.input(2),
                                          has_mean ? call.input(6) : Value(), call.input(5));

@@ -49,6 +49,7 @@ Attributes any_attributes() {
       return FusedAttr{.has_norm_bias = any_bool(),
                        .has_bias = any_bool(),
                        .sums_input_gradient = any_bool(),
+                       .adds_weight_gradient = any_bool(),
                        .multiprocessors = any_of<int64_t>(200)};
     default:
       return {};

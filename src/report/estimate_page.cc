@@ -154,7 +154,7 @@ std::string estimate_page(const Estimate& e, const Improvements& improvements) {
   text += cure_text(e, improvements);
   text += peak_text(e) + "\n" + LadderTable(e).to_text() + "\n" + wrapped(legend(e));
   text += ranks_text(e);
-  text += improvements_text(e, improvements);
+  if (!e.job.megatron) text += improvements_text(e, improvements);
   text += list_text("Assumed", assumed_lines(e.job));
   text += list_text("Notes", e.notes);
   return text;

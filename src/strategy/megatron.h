@@ -36,6 +36,7 @@ struct MegatronSettings {
   bool is_rope_interleaved = false;  // --rotary-interleaved
   bool fuses_cross_entropy = false;
   bool has_persistent_layer_norm = true;
+  bool has_transformer_engine = true;  // is installed: some modules of local layers are its own
   bool has_mask_in_dataloader = true;  // --create-attention-mask-in-dataloader
   bool scales_by_layer = false;        // --apply-query-key-layer-scaling: softmax in fp32
   bool logs_params_norm = false;

@@ -49,10 +49,20 @@ std::optional<Error> settings_error(const ResolvedJob& r) {
   if (r.mesh.data % m.optimizer_instances != 0)
     return Error{.message = fmt::format("{} data-parallel ranks don't divide over {} optimizer instances",
                                         r.mesh.data, m.optimizer_instances)};
-  if (m.fuses_weight_gradients)
-    return Error{.message = "weight gradients fused into the gradient buffer are not modelled yet",
+  if (m.fuses_weight_gradients && !m.has_transformer_engine)
+    return Error{.message =
+                     "weight gradients fused into the gradient buffer without Transformer Engine are not "
+                     "modelled yet",
                  .expected = "--no-gradient-accumulation-fusion"};
+  const bool has_masks = m.has_mask_in_dataloader && r.mesh.pipeline <= 2 && m.virtual_stages == 1;
+  if (m.layers == MegatronLayers::kLocal && !m.fuses_masked_softmax && !has_masks)
+    return Error{
+        .message = "the softmax without its fused kernel is not modelled yet where a stage has no mask",
+        .expected = "at most two pipeline stages, and masks from the data loader"};
   const bool is_te = m.layers == MegatronLayers::kTransformerEngine;
+  if (is_te && m.attention == MegatronAttention::kLocal)
+    return Error{.message = "--attention-backend local needs local layers",
+                 .expected = "--transformer-impl local, or another backend"};
   if (is_te && m.attention == MegatronAttention::kAutomatic && !m.is_deterministic)
     return Error{.message =
                      "which attention Transformer Engine chooses without --deterministic-mode is not "

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "estimate/estimate.h"
 #include "frameworks/build_training.h"
@@ -88,6 +89,27 @@ TEST(Megatron, AllocatedBytesAreThoseMeasured) {
     EXPECT_EQ(live.value, measured.most) << measured.arguments;
     EXPECT_EQ(allocated.value, measured.most) << measured.arguments;
   }
+}
+
+// get_dummy_wgrad keeps one tensor in the parameters' dtype for each shape of weight.
+TEST(Megatron, FusedWeightGradientsKeepOneDummyAShape) {
+  std::string arguments = kArguments;
+  const std::string flag = "  --no-gradient-accumulation-fusion: true\n";
+  arguments.erase(arguments.find(flag), flag.size());
+  const auto read = read_megatron_arguments_text(arguments + "  --bf16: true\n", "list");
+  ASSERT_TRUE(read);
+  auto imported = megatron_job(*read, {.gpus = 8});
+  ASSERT_TRUE(imported) << imported.error().to_text();
+  const EstimateRun run = run_of(*imported);
+  std::map<std::string, int64_t> dummies;
+  for (const Storage& storage : run.program.storages)
+    if (const std::string& owner = run.program.module_name(storage.owner); owner.starts_with("dummy_wgrad"))
+      dummies[owner] += storage.bytes.value;
+  EXPECT_EQ(dummies, (std::map<std::string, int64_t>{{"dummy_wgrad.1536x512", 1536 * 512 * 2},
+                                                     {"dummy_wgrad.512x512", 512 * 512 * 2},
+                                                     {"dummy_wgrad.2048x512", 2048 * 512 * 2},
+                                                     {"dummy_wgrad.512x2048", 512 * 2048 * 2},
+                                                     {"dummy_wgrad.50304x512", 50304 * 512 * 2}}));
 }
 
 // Micro-batches (chunks of them) in flight: forwards that have run and wait for their backward.

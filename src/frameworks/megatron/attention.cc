@@ -29,8 +29,20 @@ Value joined_heads(const Value& context, int64_t b, int64_t heads) {
   return ops::view(std::move(y), {s, b, heads * d});
 }
 
+// FusedScaleMaskSoftmax: its kernel, or torch's softmax in fp32. Source:
+// megatron/core/fusions/fused_softmax.py.
+Value scaled_softmax(Writer& w, Value scores, const Value& mask) {
+  if (w.settings().fuses_masked_softmax) return fused_softmax(std::move(scores));
+  Value wide = ops::cast(std::move(scores), DType::kFloat32);
+  Value scaled = ops::mul(wide, 1.0);
+  wide.reset();
+  scaled = ops::masked_fill_(std::move(scaled), mask);
+  const Value probabilities = ops::softmax(scaled, -1);
+  return ops::cast(probabilities, w.dtype());
+}
+
 // DotProductAttention of local layers: a buffer that baddbmm doesn't read is kept for ever.
-Value local_core(Writer& w, const Attention& attention, Heads heads) {
+Value local_core(Writer& w, const Attention& attention, Heads heads, const Value& mask) {
   const int64_t times = attention.heads / attention.kv_heads;
   const int64_t s = heads.q.size(0), b = heads.q.size(1), count = heads.q.size(2);
   Value k = repeat_groups(std::move(heads.k), times), v = repeat_groups(std::move(heads.v), times);
@@ -40,7 +52,7 @@ Value local_core(Writer& w, const Attention& attention, Heads heads) {
       w.made_once("global_memory_buffer.mpu", Layout::contiguous({b * count, s, s}), w.dtype());
   Value scores = ops::baddbmm(buffer, ops::transpose(q, 0, 1), ops::transpose(ops::transpose(k, 0, 1), 1, 2),
                               1 / static_cast<double>(attention.head_dim));
-  Value probabilities = fused_softmax(ops::view(scores, {b, count, s, s}));
+  Value probabilities = scaled_softmax(w, ops::view(scores, {b, count, s, s}), mask);
   probabilities = ops::dropout(std::move(probabilities), w.architecture().attention_dropout);
   probabilities = ops::view(std::move(probabilities), {b * count, s, s});
   v = folded(std::move(v));
@@ -116,7 +128,7 @@ Value te_flash_core(Writer& w, Heads heads) {
 Value core_attention(Writer& w, const Attention& attention, std::vector<Value> qkv, const Value& mask) {
   const Writer::Module module(w, "core_attention");
   Heads heads{.q = std::move(qkv[0]), .k = std::move(qkv[1]), .v = std::move(qkv[2])};
-  if (!w.is_te()) return local_core(w, attention, std::move(heads));
+  if (!w.is_te()) return local_core(w, attention, std::move(heads), mask);
   // get_qkv_layout: what isn't one tensor any more is made contiguous.
   const bool is_one = heads.q.info().storage == heads.v.info().storage;
   if (!is_one) {

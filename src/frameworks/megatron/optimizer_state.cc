@@ -44,14 +44,21 @@ void OptimizerState::clip() {
   sums.reset();
   Value squared = ops::pow(norm, 2);
   total.reset();
-  params_norm_ = ops::pow(squared, 0.5);
+  // Without Transformer Engine's kernel for it the coefficient is a number of the host.
+  const bool stays = job_.megatron->has_transformer_engine;
+  if (stays) gradient_norm_ = ops::pow(squared, 0.5);
   squared.reset();
   overflow.reset();
   norm.reset();
   if (is_first_) ops::from_host(r_, {1}, DType::kInt32);
   Value zero = scalar(r_);
-  grad_norm_ = ops::pow(std::move(zero), 0.5);
-  Value shifted = ops::add(grad_norm_, 1e-6);
+  if (!stays) {
+    zero.reset();
+    const Value flag = scalar(r_, DType::kInt32);
+    return;
+  }
+  kept_norm_ = ops::pow(std::move(zero), 0.5);
+  Value shifted = ops::add(kept_norm_, 1e-6);
   Value inverse = ops::unary(OpKind::kReciprocal, shifted);
   Value coefficient = ops::mul(inverse, job_.megatron->clip_gradients);
   inverse.reset();
@@ -102,7 +109,7 @@ void OptimizerState::copy_gradients() {
 
 void OptimizerState::step() {
   const With<Category> category(r_.category, Category::kTemporary);
-  grad_norm_.reset();
+  kept_norm_.reset();
   if (is_fp16()) copy_gradients();
   clip();
   if (job_.megatron->counts_zeros) count_zeros();

@@ -22,7 +22,7 @@ class OptimizerState {
   void step();
   void zero_gradients();  // what the step made of fp16 gradients
   size_t masters() const { return masters_.size(); }
-  void release_norms() { params_norm_.reset(); }  // after the step's results are logged
+  void release_norms() { gradient_norm_.reset(); }  // after the step's results are logged
 
  private:
   bool is_fp16() const { return job_.megatron->precision == MegatronPrecision::kFloat16; }
@@ -33,7 +33,8 @@ class OptimizerState {
   Recorder& r_;
   const ResolvedJob& job_;
   std::vector<Value> flags_, masters_, moments_, gradients_;
-  Value grad_norm_, params_norm_;
+  Value gradient_norm_;  // to the step's end
+  Value kept_norm_;      // to the next step
   bool is_first_ = true;
 };
 

@@ -30,7 +30,7 @@ class ParameterLister {
     out_.push_back({.name = std::move(name), .shape = {elements}, .is_decayed = false, .is_split = is_split});
   }
   void norm(const std::string& name, int64_t width, std::string_view separator = ".") {
-    const bool is_apex = !is_te() && name != kFinalNorm;
+    const bool is_apex = !is_te() && (name != kFinalNorm || !job_.megatron->has_transformer_engine);
     vector(name + std::string(separator) + "weight", width);
     out_.back().is_made_on_host = is_apex;
     if (!a_.norm.has_bias) return;

@@ -62,6 +62,13 @@ Value Writer::made_once(std::string_view name, const Layout& layout, DType dtype
   return value;
 }
 
+Value Writer::dummy_gradient() {
+  if (!settings().fuses_weight_gradients) return {};
+  const Value weight = parameter("weight");
+  const std::string name = fmt::format("dummy_wgrad.{}x{}", weight.size(0), weight.size(1));
+  return made_once(name, Layout::contiguous(weight.layout().shape()), weight.dtype());
+}
+
 void Writer::made_once(MadeOnce::Kind kind, std::optional<OpKind> after) {
   if (!made_by_libraries_.insert(kind).second) return;
   const Program& p = f_.program;

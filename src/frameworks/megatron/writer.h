@@ -65,6 +65,9 @@ class Writer {
   Value parameter(std::string_view name) const;
   // A tensor of that name that the first forward makes here.
   Value made_once(std::string_view name, const Layout& layout, DType dtype);
+  // What stands for the gradient of the weight at the current path where it is added to the gradient buffer
+  // by its product; undefined where it isn't.
+  Value dummy_gradient();
   // What a library makes here, or right after the last op of that kind.
   void made_once(MadeOnce::Kind kind, std::optional<OpKind> after = std::nullopt);
   void hold(Value value) { held_.push_back(std::move(value)); }  // to the end of the forward and beyond

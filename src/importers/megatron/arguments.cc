@@ -91,6 +91,9 @@ class ArgumentReader {
   }
 
   Result<void> read_entry(std::string_view content) {
+    if (section_ == "BEFORE_SCRIPT" &&
+        content.find("pip uninstall -y transformer_engine") != std::string_view::npos)
+      out_.has_transformer_engine = false;
     const size_t colon = content.find(':');
     if (colon == std::string_view::npos || content.starts_with("- ")) return {};  // text of other sections
     const std::string name(trimmed(content.substr(0, colon)));

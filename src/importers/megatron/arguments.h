@@ -29,6 +29,7 @@ struct MegatronArguments {
   std::string file;
   std::vector<MegatronArgument> all;
   std::map<std::string, std::string> environment;
+  bool has_transformer_engine = true;  // false: the file's BEFORE_SCRIPT uninstalls it
 
   const MegatronArgument* find(std::string_view name) const;
 };

@@ -130,6 +130,9 @@ class JobReader {
                                            {"local", MegatronAttention::kLocal}});
     const MegatronArgument *const bf16 = take("--bf16"), *const fp16 = take("--fp16");
     if (bf16 && fp16) wrong(*fp16, "contradicts --bf16", "one of them");
+    if (const MegatronArgument* const wide = take("--accumulate-allreduce-grads-in-fp32"); wide && fp16)
+      wrong(*wide, "gradients of fp16 accumulated in fp32 are not modelled yet", "");
+    word<bool>("--optimizer", true, {{"adam", true}});
     if (bf16) m.precision = MegatronPrecision::kBFloat16;
     if (fp16) m.precision = MegatronPrecision::kFloat16;
     if (!bf16 && !fp16 && !error_)
@@ -145,6 +148,9 @@ class JobReader {
     m.is_deterministic = flag("--deterministic-mode");
     m.has_mask_in_dataloader = !flag("--no-create-attention-mask-in-dataloader");
     flag("--create-attention-mask-in-dataloader");
+    m.fuses_masked_softmax = !flag("--no-masked-softmax-fusion");
+    m.has_persistent_layer_norm = !flag("--no-persist-layer-norm");
+    m.has_transformer_engine = in_.has_transformer_engine;
     m.fuses_cross_entropy = flag("--cross-entropy-loss-fusion");
     word<bool>("--cross-entropy-fusion-impl", true, {{"native", true}});
     m.fuses_rope = !flag("--no-rope-fusion");
@@ -208,7 +214,7 @@ class JobReader {
     a.hidden = required("--hidden-size").value_or(1);
     a.embedding_dim = a.hidden;
     a.max_position = a.position_rows = required("--max-position-embeddings").value_or(1);
-    a.vocab = integer("--vocab-size").value_or(kGpt2Vocabulary);
+    read_vocabulary();
     a.is_tied = !flag("--untie-embeddings-and-output-weights");
     a.position = word<PositionKind>("--position-embedding-type", PositionKind::kLearned,
                                     {{"learned_absolute", PositionKind::kLearned},
@@ -244,6 +250,18 @@ class JobReader {
     a.layers.assign(static_cast<size_t>(std::min(layers, kMostLayers)), layer);
     list_parameters();
     return {};
+  }
+
+  void read_vocabulary() {
+    Architecture& a = out_.architecture;
+    const MegatronArgument* const tokenizer = take("--tokenizer-type");
+    const std::string type = tokenizer && !tokenizer->values.empty() ? tokenizer->values.front() : "";
+    const auto size = integer("--vocab-size");
+    a.vocab = size.value_or(kGpt2Vocabulary);
+    if (size) return;
+    if (!type.empty() && type != "GPT2BPETokenizer")
+      wrong(*tokenizer, fmt::format("how many tokens {} has isn't known", type), "--vocab-size besides");
+    a.notes.push_back(fmt::format("the vocabulary is that of GPT-2's tokenizer, {} tokens", kGpt2Vocabulary));
   }
 
   // Source: validate_args: 8/3 of the hidden size, rounded down to a multiple of 64, where it is gated.
@@ -298,9 +316,9 @@ class JobReader {
       else
         unknown.push_back(argument.name);
     }
-    out_.architecture.notes.push_back(
-        fmt::format("{}: {} arguments read, {} on which no byte depends", in_.file,
-                    in_.all.size() - unknown.size() - static_cast<size_t>(without_bytes), without_bytes));
+    out_.architecture.notes.push_back(fmt::format(
+        "{}: taken for arguments of pretrain_gpt.py; {} arguments read, {} on which no byte depends",
+        in_.file, in_.all.size() - unknown.size() - static_cast<size_t>(without_bytes), without_bytes));
     if (!unknown.empty())
       out_.architecture.notes.push_back(
           fmt::format("{}: {} arguments are not known here and were left out: {}", in_.file, unknown.size(),

@@ -101,6 +101,7 @@ Result<Attributes> ProgramParser::parse_attributes() {
     FusedAttr fused{.has_norm_bias = in_.accept("norm_bias")};
     fused.has_bias = in_.accept("bias");
     fused.sums_input_gradient = in_.accept("sums");
+    fused.adds_weight_gradient = in_.accept("adds");
     PLIMSOLL_CHECK(in_.expect("multiprocessors"));
     PLIMSOLL_TRY(count, in_.integer(0, kHighest32, "a number of multiprocessors"));
     fused.multiprocessors = count;
