@@ -112,6 +112,17 @@ TEST(Megatron, FusedWeightGradientsKeepOneDummyAShape) {
                                                      {"dummy_wgrad.50304x512", 50304 * 512 * 2}}));
 }
 
+TEST(Megatron, TooManyMicroBatchesAreRefused) {
+  MegatronJob imported = job_of("  --bf16: true\n");
+  imported.job.batch.global_batch = int64_t{32} * 10'000'000;
+  const Gpu gpu = *find_gpu("a100-80gb");
+  const Cluster cluster = *default_cluster_for(gpu);
+  const auto run = run_estimate(
+      {.architecture = imported.architecture, .job = imported.job, .gpu = gpu, .node = cluster.node});
+  ASSERT_FALSE(run);
+  EXPECT_NE(run.error().message.find("too many to be played"), std::string::npos);
+}
+
 // Micro-batches (chunks of them) in flight: forwards that have run and wait for their backward.
 int64_t most_in_flight(const EstimateRun& run) {
   int64_t now = 0, most = 0;

@@ -30,6 +30,7 @@ class TrainingBuilder : public ScheduleHost {
       forwards_.push_back(std::move(forward));
       chunks_.emplace_back(r_, a_, job_, stage_, c);
     }
+    PLIMSOLL_CHECK(check_size());
     micro_.emplace(r_, job_, chunks_, forwards_);
     PLIMSOLL_CHECK(run("load", [&] { return load(); }));
     for (int iteration = 1; iteration <= 2; ++iteration) {
@@ -46,6 +47,20 @@ class TrainingBuilder : public ScheduleHost {
   template <typename Pass>
   Result<void> run(std::string_view name, Pass&& pass) {
     return passes_.run(name, program_, std::forward<Pass>(pass));
+  }
+
+  // Every micro-batch of two iterations is written.
+  Result<void> check_size() const {
+    constexpr int64_t kCompleteToForward = 6;  // a guess of how much larger a complete program is
+    constexpr int64_t kMostStatements = 10'000'000;
+    int64_t statements = 0;
+    for (const Forward& forward : forwards_)
+      statements += static_cast<int64_t>(forward.program.statements.size()) * kCompleteToForward;
+    if (job_.batch.accumulation <= kMostStatements / (2 * statements + 1)) return {};
+    return fail(
+        {.message = fmt::format("{} micro-batches a step are too many to be played", job_.batch.accumulation),
+         .expected = fmt::format("at most {} of such a model", kMostStatements / (2 * statements + 1)),
+         .hint = "a smaller --global-batch-size takes as much memory"});
   }
 
   // ---- sections ----

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 28> kPrefixes = {"--lr",           "--log
                                                         "--no-check-",    "--use-checkpoint-",
                                                         "--fim-",         "--rerun-"};
 
-constexpr std::array<std::string_view, 29> kWithoutBytes = {"--min-lr",
+constexpr std::array<std::string_view, 28> kWithoutBytes = {"--min-lr",
                                                             "--weight-decay",
                                                             "--train-iters",
                                                             "--train-samples",
@@ -44,7 +44,6 @@ constexpr std::array<std::string_view, 29> kWithoutBytes = {"--min-lr",
                                                             "--rotary-base",
                                                             "--logging-level",
                                                             "--dataloader-type",
-                                                            "--step-batch-size-schedule",
                                                             "--ddp-average-in-collective",
                                                             "--test-mode",
                                                             "--straggler-minmax-count",
