@@ -261,6 +261,10 @@ class JobReader {
     if (size) return;
     if (!type.empty() && type != "GPT2BPETokenizer")
       wrong(*tokenizer, fmt::format("how many tokens {} has isn't known", type), "--vocab-size besides");
+    // GPT-2's tokenizer needs both; a vocabulary alone is another's (BERT's word pieces).
+    const MegatronArgument* const words = take("--vocab-file");
+    if (words && !take("--merge-file"))
+      wrong(*words, "is no vocabulary of GPT-2's tokenizer without --merge-file", "--vocab-size besides");
     a.notes.push_back(fmt::format("the vocabulary is that of GPT-2's tokenizer, {} tokens", kGpt2Vocabulary));
   }
 

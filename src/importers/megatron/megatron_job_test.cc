@@ -71,6 +71,9 @@ TEST(MegatronJob, RefusesWithFileLineAndName) {
   const auto twice = job_of(std::string(kList) + "--num-layers 5\n");
   ASSERT_FALSE(twice);
   EXPECT_THAT(twice.error().to_text(), HasSubstr("given twice"));
+  const auto words = job_of(std::string(kList) + "--vocab-file words.txt\n");
+  ASSERT_FALSE(words);
+  EXPECT_THAT(words.error().to_text(), HasSubstr("--merge-file"));
   const auto bad = job_of("--num-layers many\n");
   ASSERT_FALSE(bad);
 }
