@@ -165,7 +165,6 @@ std::string estimate_json(const EstimateRun& run, const Improvements& improvemen
   json["job"] = job_json(e.job);
   json["verdict"] = verdict_json(e);
   json["phases"] = phases_json(run);
-  json["phases"] = phases_json(e);
   if (!e.ranks.empty()) json["ranks"] = ranks_json(e);
   json["improvements"] = improvements_json(e, improvements);
   json["assumed"] = assumed_json(e.job);
