@@ -1,6 +1,7 @@
 #include "cli/estimate_command.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <thread>
 
@@ -32,6 +33,10 @@ class EstimateCommand final : public Command {
     arguments.push_back({.name = "--all-changes",
                          .help = "tries every change of the checklist, however large the model",
                          .target = &tries_all_});
+    arguments.push_back({.name = "--rank",
+                         .value = "N",
+                         .help = "of the ranks that differ (pipeline stages), from 0; otherwise the fullest",
+                         .target = &rank_});
     arguments.push_back({.name = "--events",
                          .value = "FILE",
                          .help = "writes every allocation and free in order, as CSV (docs/json.md)",
@@ -43,10 +48,12 @@ class EstimateCommand final : public Command {
     PLIMSOLL_TRY(threshold, fail_threshold());
     PLIMSOLL_CHECK(check_outputs(outputs(), job_.inputs()));
     PLIMSOLL_TRY(loaded, load_job(job_));
+    PLIMSOLL_TRY(rank, chosen_rank(loaded.job));
     const EstimateRequest request{.architecture = loaded.architecture,
                                   .job = loaded.job,
                                   .gpu = loaded.gpu,
-                                  .node = loaded.cluster.node};
+                                  .node = loaded.cluster.node,
+                                  .rank = rank};
     PLIMSOLL_TRY(run, run_estimate(request));
     if (events_) PLIMSOLL_CHECK(write_events(run));
     const Improvements improvements =
@@ -72,6 +79,17 @@ class EstimateCommand final : public Command {
                  .expected = "oom or at-risk"});
   }
 
+  Result<std::optional<int64_t>> chosen_rank(const Job& job) const {
+    if (!rank_) return std::optional<int64_t>();
+    int64_t rank = 0;
+    const auto [end, error] = std::from_chars(rank_->data(), rank_->data() + rank_->size(), rank);
+    const bool is_number = error == std::errc() && end == rank_->data() + rank_->size();
+    if (is_number && rank >= 0 && rank < job.parallel.pipeline) return std::optional(rank);
+    return fail({.position = {.file = "--rank"},
+                 .message = "there is no rank \"" + *rank_ + "\"",
+                 .expected = "a pipeline stage, 0 to " + std::to_string(job.parallel.pipeline - 1)});
+  }
+
   Result<void> write_events(const EstimateRun& run) const {
     return write_output_file(*events_,
                              [&](std::ostream& out) { write_event_trace(out, run.program, run.timeline); });
@@ -79,7 +97,7 @@ class EstimateCommand final : public Command {
 
   JobOptions job_;
   bool as_json_ = false, tries_all_ = false;
-  std::optional<std::string> fail_on_, events_;
+  std::optional<std::string> fail_on_, events_, rank_;
 };
 
 }  // namespace

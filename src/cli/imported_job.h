@@ -1,4 +1,5 @@
-// Jobs of `--from FILE`: configurations of other frameworks, each kind one row of a table.
+// Jobs of `--from FILE` whose configuration is torchtitan's; Megatron-LM's arguments are read in
+// job_options.cc, since they bring their own model and need the GPUs of the command line.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ struct ImportedJob {
   std::vector<std::string> notes;  // that every report shows
 };
 
-// Errors: no kind of file that is known, or that kind's own.
-Result<ImportedJob> read_foreign_job(const std::string& file);
+bool is_torchtitan_file(const std::string& file);  // by its ending
+Result<ImportedJob> read_torchtitan_job(const std::string& file);
 
 }  // namespace plimsoll

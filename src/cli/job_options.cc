@@ -1,9 +1,12 @@
 #include "cli/job_options.h"
 
+#include <fmt/format.h>
+
 #include "base/data_dir.h"
 #include "cli/imported_job.h"
 #include "hardware/catalog.h"
 #include "importers/hf_config/presets.h"
+#include "importers/megatron/megatron_job.h"
 #include "strategy/job_file.h"
 
 namespace plimsoll {
@@ -40,8 +43,8 @@ Result<ImportedJob> read_job(const JobOptions& options) {
     return fail({.position = {.file = "--from"},
                  .message = "names a job, and so does --job",
                  .expected = "one of the two"});
-  if (options.from) {
-    PLIMSOLL_TRY(read, read_foreign_job(*options.from));
+  if (options.from && is_torchtitan_file(*options.from)) {
+    PLIMSOLL_TRY(read, read_torchtitan_job(*options.from));
     imported = std::move(read);
   }
   if (options.job_file) {
@@ -85,8 +88,8 @@ std::vector<Argument> JobOptions::arguments() {
       {.name = "--job", .value = "FILE", .help = "job file (docs/job_file.md)", .target = &job_file});
   arguments.push_back({.name = "--from",
                        .value = "FILE",
-                       .help = "the job and its model from a configuration of torchtitan (TOML); other flags "
-                               "override it",
+                       .help = "the job and its model from a torchtitan configuration (TOML) or Megatron-LM's "
+                               "arguments, a line each or as YAML",
                        .target = &from});
   arguments.push_back({.name = "--set",
                        .value = "FIELD=VALUE",
@@ -105,7 +108,50 @@ std::vector<std::string> JobOptions::inputs() const {
   return inputs;
 }
 
+namespace {
+
+// What an argument list doesn't say comes from flags: the GPU, and how many there are.
+Result<LoadedJob> load_megatron_job(const JobOptions& options) {
+  PLIMSOLL_TRY(read, read_job(options));
+  const Job& said = read.job;
+  if (options.model || options.job_file)
+    return fail({.position = {.file = "--from"},
+                 .message = "names a job and its model, and so does another argument",
+                 .expected = "--from FILE without MODEL and --job"});
+  if (said.hardware.gpu.empty())
+    return fail({.message = "no GPU is given",
+                 .expected = "--gpu NAME",
+                 .hint = "`plimsoll gpus` lists the catalog"});
+  for (const auto& [path, value] : options.fields)
+    if (value && !path.starts_with("hardware."))
+      return fail({.message = fmt::format("{} doesn't apply to a job of --from", path),
+                   .expected = "a change in the argument list"});
+  for (const std::string& setting : options.settings)
+    if (!setting.starts_with("hardware.") && !setting.starts_with("allocator."))
+      return fail({.position = {.file = "--set"},
+                   .message = fmt::format("{} doesn't apply to a job of --from", setting),
+                   .expected = "hardware.* or allocator.*, or a change in the argument list"});
+  PLIMSOLL_TRY(arguments, read_megatron_arguments(*options.from));
+  const bool says_gpus = said.hardware.gpus != HardwareChoice().gpus ||
+                         said.given.contains("hardware.gpus") ||
+                         (options.fields.contains("hardware.gpus") && options.fields.at("hardware.gpus"));
+  PLIMSOLL_TRY(gpu, find_gpu(said.hardware.gpu));
+  PLIMSOLL_TRY(cluster, options.cluster ? find_cluster(*options.cluster) : default_cluster_for(gpu));
+  PLIMSOLL_TRY(imported,
+               megatron_job(arguments, {.gpus = says_gpus ? said.hardware.gpus : cluster.node.gpus}));
+  imported.job.hardware.gpu = said.hardware.gpu;
+  imported.job.hardware.gpus_per_node = said.hardware.gpus_per_node;
+  imported.job.allocator = said.allocator;
+  return LoadedJob{.job = std::move(imported.job),
+                   .architecture = std::move(imported.architecture),
+                   .gpu = std::move(gpu),
+                   .cluster = std::move(cluster)};
+}
+
+}  // namespace
+
 Result<LoadedJob> load_job(const JobOptions& options) {
+  if (options.from && !is_torchtitan_file(*options.from)) return load_megatron_job(options);
   PLIMSOLL_TRY(read, read_job(options));
   Job& job = read.job;
   PLIMSOLL_CHECK(check_given(job));

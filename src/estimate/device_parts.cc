@@ -60,6 +60,14 @@ DeviceParts device_parts(const Gpu& gpu, const ResolvedJob& job) {
   if (mesh.tensor > 1)
     parts.communicators.push_back(
         communicator(gpu, fmt::format("communicator of {} tensor-parallel ranks", mesh.tensor), mesh.tensor));
+  if (job.framework == Framework::kMegatron) {
+    if (mesh.data > 1)
+      parts.communicators.push_back(
+          communicator(gpu, fmt::format("communicator of {} data-parallel ranks", mesh.data), mesh.data));
+    if (mesh.pipeline > 1)
+      parts.communicators.push_back(
+          communicator(gpu, fmt::format("communicator of {} pipeline stages", mesh.pipeline), mesh.pipeline));
+  }
   if (job.engine == DataParallelEngine::kDdp)
     parts.communicators.push_back(
         communicator(gpu, fmt::format("communicator of {} data-parallel ranks", mesh.data), mesh.data));

@@ -26,7 +26,8 @@ struct Prepared {
 GpuFacts facts_of(const EstimateRequest& request) {
   return {.name = request.gpu.name,
           .gpus_per_node = request.node.gpus,
-          .compute_capability = compute_capability_of(request.gpu.architecture)};
+          .compute_capability = compute_capability_of(request.gpu.architecture),
+          .multiprocessors = request.gpu.multiprocessors};
 }
 
 Result<Prepared> prepare(const EstimateRequest& request) {
@@ -46,7 +47,10 @@ MemoryTimeline play(const Prepared& p, const Program& program, const Gpu& gpu, S
   CachingHeap heap({.settings = p.settings, .device = &device});
   return simulate(
       program, heap,
-      {.keeps_events = keeps_events, .library_workspace = gpu.cublas_workspace, .settings = p.settings});
+      {.keeps_events = keeps_events,
+       // Megatron-LM's programs say themselves when they make it, and how large it is.
+       .library_workspace = p.job.framework == Framework::kMegatron ? Bytes{} : gpu.cublas_workspace,
+       .settings = p.settings});
 }
 
 // The run within the GPU's memory; and without limit, where the limit made a difference.
@@ -202,12 +206,14 @@ const PhaseEstimate& Estimate::peak_phase() const {
   return *std::ranges::max_element(phases, {}, [](const PhaseEstimate& p) { return p.use.device; });
 }
 
-Result<EstimateRun> run_estimate(const EstimateRequest& request) {
-  PLIMSOLL_TRY(prepared, prepare(request));
-  PLIMSOLL_TRY(program, build_training_program(request.architecture, prepared.job));
+namespace {
+
+Result<EstimateRun> run_rank(const EstimateRequest& request, const Prepared& prepared, int64_t rank) {
+  PLIMSOLL_TRY(program, build_training_program(request.architecture, prepared.job, rank));
   EstimateRun run{.estimate = describe(request, prepared, program)};
   run.program = std::move(program);
   Estimate& e = run.estimate;
+  e.rank = rank;
   PLIMSOLL_TRY(played, play_both(prepared, run.program, request.gpu, true));
   e.reserved_without_limit = reserved_peak(played.without_limit());
   const Demand demand = demand_of(prepared, run.program, played);
@@ -219,6 +225,34 @@ Result<EstimateRun> run_estimate(const EstimateRequest& request) {
   e.phases = phases_of(run.program, run.timeline, run.shown, e.outside);
   if (prepared.job.loop.has_save) add_save_phase(prepared, run);
   return run;
+}
+
+RankEstimate summary_of(const EstimateRun& run) {
+  RankEstimate out{.rank = run.estimate.rank, .device = run.estimate.device_peak()};
+  for (const PhaseMemory& phase : run.timeline.phases) {
+    out.live = std::max(out.live, phase.live_peak);
+    out.allocated = std::max(out.allocated, phase.allocated_peak);
+    out.reserved = std::max(out.reserved, phase.reserved_peak);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<EstimateRun> run_estimate(const EstimateRequest& request) {
+  PLIMSOLL_TRY(prepared, prepare(request));
+  const int64_t count = distinct_ranks(prepared.job);
+  if (request.rank || count == 1) return run_rank(request, prepared, request.rank.value_or(0));
+  std::vector<RankEstimate> ranks;
+  PLIMSOLL_TRY(worst, run_rank(request, prepared, 0));
+  ranks.push_back(summary_of(worst));
+  for (int64_t rank = 1; rank < count; ++rank) {
+    PLIMSOLL_TRY(run, run_rank(request, prepared, rank));
+    ranks.push_back(summary_of(run));
+    if (run.estimate.device_peak() > worst.estimate.device_peak()) worst = std::move(run);
+  }
+  worst.estimate.ranks = std::move(ranks);
+  return worst;
 }
 
 Result<QuickAnswer> quick_estimate(const EstimateRequest& request, const Program& program) {

@@ -73,6 +73,12 @@ struct Verdict {
   Fit worst() const { return std::max(gpu, host); }
 };
 
+// One of the ranks that differ: a stage of a pipeline.
+struct RankEstimate {
+  int64_t rank = 0;
+  Bytes live, allocated, reserved, device;  // peaks over all phases
+};
+
 struct Estimate {
   std::string model_name, family, class_name;
   Task task = Task::kCausalLm;
@@ -85,8 +91,10 @@ struct Estimate {
   Bytes host_capacity;  // of one rank: the node's memory over its ranks
   std::vector<PhaseEstimate>
       phases;  // those the job has, in order; as if the device had no limit when memory runs out
-  Bytes reserved_without_limit;  // what the allocator would take of a larger device
-  Bytes host_peak;               // of one rank's process, highest over all phases
+  Bytes reserved_without_limit;     // what the allocator would take of a larger device
+  Bytes host_peak;                  // of one rank's process, highest over all phases
+  int64_t rank = 0;                 // that all of this is of
+  std::vector<RankEstimate> ranks;  // the distinct ones, where there are several; `rank` is the worst
   Verdict verdict;
   std::vector<std::string> notes;
 
@@ -111,6 +119,7 @@ struct EstimateRequest {
   const Job& job;
   const Gpu& gpu;
   const Node& node;
+  std::optional<int64_t> rank;  // of the distinct ranks; empty: the one with the highest device use
 };
 
 // Errors: a contradiction in the job; a choice without a recipe.

@@ -307,6 +307,7 @@ std::string Change::to_text() const { return text_of(settings); }
 
 Improvements find_improvements(const EstimateRequest& request, const EstimateRun& run,
                                const ImprovementOptions& options) {
+  if (run.estimate.job.framework == Framework::kMegatron) return {};  // no change is known of argument lists
   return Finder(request, run, options).find();
 }
 

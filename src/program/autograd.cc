@@ -1,5 +1,7 @@
 #include "program/autograd.h"
 
+#include <cassert>
+
 #include "program/autograd/engine.h"
 #include "program/autograd/graph.h"
 #include "program/autograd/player.h"
@@ -79,6 +81,22 @@ Result<void> Autograd::backward(Value root) {
   if (impl_->hooks) impl_->hooks->at_backward_end();
   ones.reset();
   root.reset();
+  if (impl_->engine.error()) return fail(*impl_->engine.error());
+  return {};
+}
+
+Autograd::Root Autograd::root_of(const Value& result) {
+  const std::optional<autograd::Edge> edge = impl_->graph.edge_to(result.id());
+  assert(edge && "a root that requires no gradient");
+  return {.node = edge->node, .slot = edge->slot};
+}
+
+Result<void> Autograd::backward(Root root, Value gradient) {
+  Recorder& r = impl_->r;
+  const With<bool> mode(r.is_grad_enabled, false);
+  const With<Category> category(r.category, Category::kTemporary);
+  impl_->engine.run({{{.node = root.node, .slot = root.slot}, std::move(gradient)}});
+  if (impl_->hooks) impl_->hooks->at_backward_end();
   if (impl_->engine.error()) return fail(*impl_->engine.error());
   return {};
 }

@@ -58,7 +58,7 @@ class Autograd {
 
   // The tensor of the complete program that stands for a persistent tensor of the forward program.
   void bind(TensorId forward_tensor, Value value);
-  // Plays the statements before this one; `forward` goes on from there.
+  // Plays the statements up to this one; the next call and `forward` go on from there.
   void forward_until(uint32_t statement);
   // Plays all statements; locals that the forward program never drops stay held. Returns that of `result`.
   Value forward(TensorId result);
@@ -67,6 +67,15 @@ class Autograd {
   // The root's gradient is made as ones, as loss.backward() does; lets go of the root when done. Errors: the
   // root requires no gradient, as loss.backward() says; an op whose gradient the op table has no rule for.
   Result<void> backward(Value root);
+  // A result's place in the graph, by which the result itself may be let go before its backward (Megatron's
+  // deallocate_output_tensor).
+  struct Root {
+    uint32_t node = 0, slot = 0;
+  };
+  // REQUIRES that the result requires a gradient.
+  Root root_of(const Value& result);
+  // From a gradient that is given, as Variable._execution_engine.run_backward.
+  Result<void> backward(Root root, Value gradient);
   Value local(TensorId forward_tensor) const;
   void release_locals();  // locals that were still held
 

@@ -58,6 +58,7 @@ namespace plimsoll {
   X(kExp, "exp.default", kPointwise)                                                                    \
   X(kAbs, "abs.default", kPointwise)                                                                    \
   X(kFloor, "floor.default", kPointwise)                                                                \
+  X(kLog, "log.default", kPointwise)                                                                    \
   X(kLog1p, "log1p.default", kPointwise)                                                                \
   X(kCeil, "ceil.default", kPointwise)                                                                  \
   X(kTanh, "tanh.default", kPointwise)                                                                  \
@@ -202,6 +203,38 @@ namespace plimsoll {
   X(kAdafactorMoments, "plimsoll::adafactor_moments", kFramework)                                       \
   X(kAdafactorNorm, "plimsoll::adafactor_norm", kFramework)                                             \
   X(kAdafactorUpdate, "plimsoll::adafactor_update", kFramework)                                         \
+  X(kSubInPlace, "sub_.Tensor", kInPlace)                                                               \
+  X(kExpInPlace, "exp.out", kInPlace)                                                                   \
+  X(kAllReduceInPlace, "c10d::allreduce_", kInPlace)                                                    \
+  X(kCountNonzero, "count_nonzero.default", kOther)                                                     \
+  X(kLinearFunction, "LinearWithGradAccumulationAndAsyncCommunication", kInPlace)                       \
+  X(kReduceFunction, "_ReduceFromModelParallelRegion", kInPlace)                                        \
+  X(kVocabParallelCrossEntropy, "_VocabParallelCrossEntropy", kInPlace)                                 \
+  X(kFusedLayerNorm, "fused_layer_norm_affine", kOther)                                                 \
+  X(kFusedLayerNormBackward, "fused_layer_norm_affine_backward", kOther)                                \
+  X(kFusedSoftmax, "scaled_masked_softmax", kPointwise)                                                 \
+  X(kFusedSoftmaxBackward, "scaled_masked_softmax_backward", kInPlace)                                  \
+  X(kFusedBiasAdd, "bias_add_in_fused_kernel", kInPlace)                                                \
+  X(kDropoutAdd, "bias_dropout_add_fused", kOther)                                                      \
+  X(kBiasGelu, "bias_gelu", kOther)                                                                     \
+  X(kBiasGeluBackward, "bias_gelu_back", kOther)                                                        \
+  X(kBiasSwiglu, "bias_swiglu", kOther)                                                                 \
+  X(kBiasSwigluBackward, "bias_swiglu_back", kOther)                                                    \
+  X(kTeNorm, "tex::layernorm_fwd", kOther)                                                              \
+  X(kTeNormBackward, "tex::layernorm_bwd", kOther)                                                      \
+  X(kTeGemm, "tex::generic_gemm", kOther)                                                               \
+  X(kTeLinear, "te::_Linear", kInPlace)                                                                 \
+  X(kTeNormLinear, "te::_LayerNormLinear", kInPlace)                                                    \
+  X(kTeRotary, "tex::fused_rope_forward", kOther)                                                       \
+  X(kGatherSequence, "all_gather_along_first_dim", kOther)                                              \
+  X(kReduceScatterSequence, "reduce_scatter_along_first_dim", kOther)                                   \
+  X(kReduceScatterFunction, "_ReduceScatterToSequenceParallelRegion", kInPlace)                         \
+  X(kGatherFunction, "_GatherFromSequenceParallelRegion", kInPlace)                                     \
+  X(kScatterFunction, "_ScatterToSequenceParallelRegion", kInPlace)                                     \
+  X(kTeSoftmax, "te_softmax::scaled_masked_softmax_fwd", kPointwise)                                    \
+  X(kTeSoftmaxBackward, "te_softmax::scaled_masked_softmax_bwd", kPointwise)                            \
+  X(kTeFlashAttention, "flash_attn::_flash_attn_forward", kOther)                                       \
+  X(kTeFlashAttentionBackward, "flash_attn::_flash_attn_backward", kOther)                              \
   X(kBoundary, "boundary", kView)
 
 enum class OpKind : uint8_t {
@@ -254,7 +287,14 @@ struct CollectiveAttr {
   uint32_t group = 0;  // index into Program::groups
   friend bool operator==(const CollectiveAttr&, const CollectiveAttr&) = default;
 };
-using Attributes =
-    std::variant<std::monostate, DimAttr, DimsAttr, SliceAttr, ScalarAttr, AttentionAttr, CollectiveAttr>;
+struct FusedAttr {  // which operands a fused module has, and what its kernels' scratch depends on
+  bool has_norm_bias = false, has_bias = false;
+  bool sums_input_gradient = false;   // over the tensor-parallel group
+  bool adds_weight_gradient = false;  // to the gradient buffer, in the product's own kernel
+  int64_t multiprocessors = 0;        // of the GPU
+  friend bool operator==(const FusedAttr&, const FusedAttr&) = default;
+};
+using Attributes = std::variant<std::monostate, DimAttr, DimsAttr, SliceAttr, ScalarAttr, AttentionAttr,
+                                CollectiveAttr, FusedAttr>;
 
 }  // namespace plimsoll

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "program/recorder.h"
@@ -74,6 +75,10 @@ class BackwardCall {
     return std::get<T>(forward.attributes_of(op));
   }
   bool needs(size_t i) const { return needed.contains(i); }
+  // Lets go of a kept tensor within the rule, as functions that clear it before they return.
+  void clear_input(size_t i) { clear(false, i); }
+  void clear_output(size_t i) { clear(true, i); }
+  std::function<void(bool is_output, size_t i)> clear = [](bool, size_t) {};
 
   InputSet needed;  // which want a gradient
   std::vector<Value> saved_inputs, saved_outputs;
@@ -93,6 +98,9 @@ struct OpRow {
   SaveRule saves = nullptr;  // nullptr: keeps nothing
   BackwardRule backward = nullptr;
   uint16_t outputs_for_gradient = 0;  // bit i: output i is empty where no gradient is wanted
+  // A torch.autograd.Function: the gradients it was given are let go when its backward returns, before the
+  // engine fits its results to the inputs. Source: PyNode::apply, torch/csrc/autograd/python_function.cpp.
+  bool is_python_function = false;
 
   bool is_for_gradient(size_t output) const {
     return output < Saves::kMost && (outputs_for_gradient >> output) & 1U;

@@ -6,39 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <set>
 
 #include "program/differentiate_fixture.h"
+#include "program/op_example.h"
+#include "program/op_examples_megatron.h"
 
 namespace plimsoll {
 namespace {
-
-using Inputs = std::vector<Value>;
-
-struct Example {
-  OpKind kind;
-  std::vector<TensorInfo> inputs;
-  std::function<Value(Inputs&)> apply;  // lets go of the inputs; its last op is of the kind, or a view of it
-  std::set<uint32_t> kept_inputs = {};
-  std::set<uint32_t> kept_outputs = {};
-};
-
-TensorInfo wants(std::initializer_list<int64_t> sizes, DType dtype = DType::kBFloat16) {
-  return {.dtype = dtype, .requires_grad = true, .layout = Layout::contiguous(sizes)};
-}
-TensorInfo plain(std::initializer_list<int64_t> sizes) {
-  return {.dtype = DType::kBFloat16, .layout = Layout::contiguous(sizes)};
-}
-TensorInfo indices(std::initializer_list<int64_t> sizes) {
-  return {.dtype = DType::kInt64, .layout = Layout::contiguous(sizes)};
-}
-TensorInfo mask(std::initializer_list<int64_t> sizes) {
-  return {.dtype = DType::kBool, .layout = Layout::contiguous(sizes)};
-}
-
-using ops::SizeList;
-constexpr DType kFloat = DType::kFloat32;
 
 std::vector<Example> view_examples() {
   const auto one = [](auto apply) { return [=](Inputs& in) { return apply(std::move(in[0])); }; };
@@ -304,7 +279,7 @@ std::vector<Example> native_examples() {
 std::vector<Example> all_examples() {
   std::vector<Example> all;
   for (auto part : {view_examples(), pointwise_examples(), reduction_examples(), indexing_examples(),
-                    network_examples(), native_examples()})
+                    network_examples(), native_examples(), megatron_examples()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -144,6 +144,7 @@ std::vector<Value> Recorder::emit_many(OpKind kind, std::span<Value* const> inpu
     values.push_back(value(id));
   }
   program_.ops[op].output_count = static_cast<uint32_t>(results.size());
+  call_after(kind);
   let_go(inputs);
   return values;
 }

@@ -110,6 +110,9 @@ class Recorder {
   size_t listen(Listener f);
   void stop_listening(size_t listener) { listeners_[listener] = nullptr; }
 
+  // Is called once, right after the next op of that kind is written: what a library makes at its first call.
+  void after_next(OpKind kind, std::function<void()> f) { after_next_ = {kind, std::move(f)}; }
+
   // ---- context of what is written next ----
   ModuleId module;
   Category category = Category::kActivation;
@@ -138,6 +141,11 @@ class Recorder {
   }
   TensorId new_tensor(StorageId storage, const Layout& layout, DType dtype, bool requires_grad, bool is_view);
   StorageId new_storage(const Layout& layout, DType dtype);
+  void call_after(OpKind kind) {
+    if (!after_next_.second || after_next_.first != kind) return;
+    const std::function<void()> f = std::exchange(after_next_.second, nullptr);
+    f();
+  }
   uint32_t begin_op(OpKind kind, std::span<const TensorId> inputs, const Attributes& attributes);
   bool result_requires_grad(OpKind kind, std::span<const TensorId> inputs, DType dtype) const;
 
@@ -146,7 +154,8 @@ class Recorder {
   bool is_finished_ = false;
   std::vector<uint32_t> tensor_references_;
   std::vector<uint32_t> storage_references_;  // live tensors of the storage and explicit holders
-  std::vector<Listener> listeners_;           // empty ones have stopped
+  std::pair<OpKind, std::function<void()>> after_next_;
+  std::vector<Listener> listeners_;  // empty ones have stopped
 };
 
 // Sets a field of a Recorder for a scope: With module(recorder.module, program.module("model.norm"));

@@ -32,7 +32,7 @@ Layout any_layout() {
 }
 
 Attributes any_attributes() {
-  switch (*rc::gen::inRange(0, 7)) {
+  switch (*rc::gen::inRange(0, 8)) {
     case 0:
       return DimAttr{.mask = *rc::gen::arbitrary<uint32_t>(), .keep_dims = any_bool()};
     case 1:
@@ -45,6 +45,12 @@ Attributes any_attributes() {
       return AttentionAttr{.is_causal = any_bool(), .dropout = any_number()};
     case 5:
       return CollectiveAttr{.group = any_of<uint32_t>(5)};
+    case 6:
+      return FusedAttr{.has_norm_bias = any_bool(),
+                       .has_bias = any_bool(),
+                       .sums_input_gradient = any_bool(),
+                       .adds_weight_gradient = any_bool(),
+                       .multiprocessors = any_of<int64_t>(200)};
     default:
       return {};
   }

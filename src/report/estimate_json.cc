@@ -52,6 +52,18 @@ Json phases_json(const EstimateRun& run) {
   return phases;
 }
 
+Json ranks_json(const Estimate& e) {
+  Json ranks = Json::array();
+  for (const RankEstimate& r : e.ranks)
+    ranks.push_back({{"rank", r.rank},
+                     {"is_shown", r.rank == e.rank},
+                     {"live_bytes", r.live.value},
+                     {"allocated_bytes", r.allocated.value},
+                     {"reserved_bytes", r.reserved.value},
+                     {"device_bytes", r.device.value}});
+  return ranks;
+}
+
 Json verdict_json(const Estimate& e) {
   Json verdict;
   verdict["gpu"] = name_of(e.verdict.gpu);
@@ -153,6 +165,7 @@ std::string estimate_json(const EstimateRun& run, const Improvements& improvemen
   json["job"] = job_json(e.job);
   json["verdict"] = verdict_json(e);
   json["phases"] = phases_json(run);
+  if (!e.ranks.empty()) json["ranks"] = ranks_json(e);
   json["improvements"] = improvements_json(e, improvements);
   json["assumed"] = assumed_json(e.job);
   json["notes"] = e.notes;

@@ -136,13 +136,25 @@ std::vector<std::string> assumed_lines(const ResolvedJob& job) {
   return lines;
 }
 
+// The distinct ranks, when there are several.
+std::string ranks_text(const Estimate& e) {
+  if (e.ranks.empty()) return {};
+  TextTable table({"GiB at each rank's peak", "live", "allocated", "reserved", "device", ""},
+                  {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
+  for (const RankEstimate& r : e.ranks)
+    table.add({fmt::format("pipeline stage {}", r.rank), number(r.live), number(r.allocated),
+               number(r.reserved), number(r.device), r.rank == e.rank ? "shown above" : ""});
+  return "\nRanks that differ\n" + table.to_text(2);
+}
+
 }  // namespace
 
 std::string estimate_page(const Estimate& e, const Improvements& improvements) {
   std::string text = job_headline(e) + "\n" + verdict_text(e);
   text += cure_text(e, improvements);
   text += peak_text(e) + "\n" + LadderTable(e).to_text() + "\n" + wrapped(legend(e));
-  text += improvements_text(e, improvements);
+  text += ranks_text(e);
+  if (!e.job.megatron) text += improvements_text(e, improvements);
   text += list_text("Assumed", assumed_lines(e.job));
   text += list_text("Notes", e.notes);
   return text;

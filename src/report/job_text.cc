@@ -20,7 +20,16 @@ std::string data_parallel_text(const ResolvedJob& job) {
   return text;
 }
 
+// "TP 2 x PP 4 x DP 8 with the distributed optimizer"
+std::string megatron_text(const ResolvedJob& job) {
+  std::string text = fmt::format("TP {} x PP {} x DP {}", job.mesh.tensor, job.mesh.pipeline, job.mesh.data);
+  if (job.megatron->has_distributed_optimizer) text += " with the distributed optimizer";
+  const bool is_te = job.megatron->layers == MegatronLayers::kTransformerEngine;
+  return text + (is_te ? ", Transformer Engine's layers" : ", local layers");
+}
+
 std::string engine_text(const ResolvedJob& job) {
+  if (job.megatron) return megatron_text(job);
   const std::string data = data_parallel_text(job);
   if (job.mesh.tensor == 1) return data.empty() ? "one rank" : data;
   const std::string tensor = fmt::format("tensor parallelism over {} ranks", job.mesh.tensor);
@@ -41,6 +50,8 @@ std::string offload_text(const OffloadSettings& offload) {
 }
 
 std::string precision_text(const ResolvedJob& job) {
+  if (job.megatron)
+    return job.megatron->precision == MegatronPrecision::kFloat16 ? "fp16-mixed" : "bf16-mixed";
   std::string text(name_of(job.precision));
   if (job.engine == DataParallelEngine::kFsdp2 && job.fsdp2.param_dtype)
     text = fmt::format("{} shards, {} compute", text, name_of(*job.fsdp2.param_dtype));
@@ -88,6 +99,9 @@ std::string job_headline(const Estimate& e) {
       fmt::format("{} ({}) on {} x {}\n", e.model_name, parameters, e.job.mesh.world, e.gpu.title);
   text += fmt::format("{}, {}; {} with {}{}\n", name_of(e.job.framework), engine_text(e.job),
                       precision_text(e.job), name_of(e.job.optimizer), offload_text(e.job.offload));
+  if (e.job.megatron)
+    return text + fmt::format("sequence {} x micro-batch {} x {} micro-batches, global batch {}\n",
+                              batch.sequence, batch.micro_batch, batch.accumulation, batch.global_batch);
   text += fmt::format(
       "sequence {} x micro-batch {} x accumulation {}, global batch {}; attention {}, recompute {}\n",
       batch.sequence, batch.micro_batch, batch.accumulation, batch.global_batch, name_of(e.job.attention),

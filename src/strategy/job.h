@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "strategy/megatron.h"
 
 namespace plimsoll {
 
@@ -311,6 +312,7 @@ struct Job {
   AllocatorChoice allocator;
   RunSettings run;
   DataChoice data;
+  std::optional<MegatronSettings> megatron;  // of framework megatron
 
   // Field paths ("batch.sequence") that were written down; only reports of what was assumed depend on it. A
   // value that differs from its default counts as given in any case.
@@ -364,6 +366,9 @@ struct ResolvedJob {
   AllocatorChoice allocator;
   RunSettings run;
   DataChoice data;
+  std::optional<MegatronSettings> megatron;  // of framework megatron
+  int64_t gpu_multiprocessors = 0;           // on which some kernels' scratch depends
+  std::optional<int> gpu_compute_capability;
 
   std::vector<Assumption> assumed;  // every default that was used, in the order of the fields
   std::vector<std::string> notes;   // approximations and oddities that every report shows

@@ -10,6 +10,7 @@
 #include "strategy/errors.h"
 #include "strategy/field.h"
 #include "strategy/names.h"
+#include "strategy/resolve_megatron.h"
 #include "strategy/usage.h"
 
 namespace plimsoll {
@@ -228,6 +229,7 @@ std::vector<std::string> resets_of_unused(const Job& job, const Architecture& ar
 }
 
 Result<ResolvedJob> resolve(const Job& job, const Architecture& architecture, const GpuFacts& gpu) {
+  if (job.megatron) return resolve_megatron(job, architecture, gpu);
   if (auto errors = out_of_range(job); !errors.empty())
     return fail(combined(std::move(errors), "values of the job are out of range"));
   ResolvedJob resolved = with_defaults(job, architecture, gpu);

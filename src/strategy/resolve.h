@@ -24,6 +24,7 @@ struct GpuFacts {
   std::string name;
   int64_t gpus_per_node = 8;              // of the usual node
   std::optional<int> compute_capability;  // 90 for sm_90; empty: not CUDA, or unknown
+  int64_t multiprocessors = 0;
 };
 
 std::optional<int> compute_capability_of(std::string_view architecture);  // "sm_90" -> 90; "gfx942" -> empty

@@ -11,6 +11,7 @@
 #include "strategy/names.h"
 #include "validation/csv.h"
 #include "validation/ledger.h"
+#include "validation/megatron_rows.h"
 #include "validation/torchtitan_rows.h"
 
 namespace plimsoll {
@@ -230,6 +231,7 @@ Result<std::vector<ReferenceRow>> read_reference_rows(const std::filesystem::pat
   PLIMSOLL_TRY(table, CsvTable::parse(text, file.string()));
   if (table.rows() == 0)
     return fail({.position = {.file = file.string()}, .message = "has no rows", .expected = kTable});
+  if (table.has_column("oracle_end_512")) return read_megatron_rows(table, file);
   if (table.has_column("reserved_sim_peak")) return read_torchtitan_rows(table);
   const bool is_reference = table.has_column("phase_peaks") || table.has_column("config_json");
   if (!is_reference) return read_ledger_rows(table, file.string());

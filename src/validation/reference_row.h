@@ -28,6 +28,8 @@ struct ReferenceRow {
   std::string framework;
   std::filesystem::path config;  // empty: job.model names a preset
   Job job;
+  std::optional<Architecture> architecture;    // where the job's own file says what the model is
+  int64_t rank = 0;                            // which of the distinct ranks was measured
   bool sums_in_place = true;                   // false: the trace was taken with the tracing mode's own sums
   std::map<std::string, int64_t> phase_peaks;  // bytes by phase name
   std::map<std::string, int64_t> peak_categories;  // bytes by category at the training peak

@@ -16,6 +16,7 @@
 #include "base/data_dir.h"
 #include "estimate/estimate.h"
 #include "estimate/phases.h"
+#include "frameworks/build_training.h"
 #include "frameworks/pytorch/training.h"
 #include "frameworks/torchtitan/training.h"
 #include "hardware/catalog.h"
@@ -48,6 +49,7 @@ double RowComparison::worst_error() const {
 namespace {
 
 Result<Architecture> architecture_of(const ReferenceRow& row) {
+  if (row.architecture) return *row.architecture;
   if (!row.config.empty()) return read_hf_config(row.config);
   const ModelChoice& model = row.job.model;
   return read_model(model.name, data_dir(), {.layers = model.layers, .overrides = model.overrides});
@@ -59,11 +61,21 @@ std::string family_of(const ReferenceRow& row) {
   return architecture ? architecture->family : "";
 }
 
+Result<Program> megatron_program_of(const ReferenceRow& row, const Architecture& architecture) {
+  PLIMSOLL_TRY(gpu, find_gpu(row.job.hardware.gpu));
+  PLIMSOLL_TRY(job, resolve(row.job, architecture,
+                            {.name = gpu.name,
+                             .compute_capability = compute_capability_of(gpu.architecture),
+                             .multiprocessors = gpu.multiprocessors}));
+  return build_training_program(architecture, job, row.rank);
+}
+
 }  // namespace
 
 Result<Program> program_of(const ReferenceRow& row) {
   if (!row.unmapped.empty()) return fail({.message = row.unmapped});
   PLIMSOLL_TRY(architecture, architecture_of(row));
+  if (row.job.megatron) return megatron_program_of(row, architecture);
   PLIMSOLL_TRY(job, resolve(row.job, architecture,
                             {.name = "reference", .gpus_per_node = 8, .compute_capability = 90}));
   const pytorch::TrainingOptions options{.sums_in_place = row.sums_in_place, .lists_states = true};

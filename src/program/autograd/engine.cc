@@ -130,10 +130,17 @@ std::vector<Value> Engine::call_op(NodeIndex index, std::vector<Value>& gradient
   BackwardCall call(r_, f_, op, gradients);
   call.needed = graph_.node(index).needed;
   unpack(index, call);
+  call.clear = [&](bool is_output, size_t i) {
+    (is_output ? call.saved_outputs : call.saved_inputs)[i].reset();
+    const With<Holder> holder(r_.holder, Holder::kSaved);
+    for (Saved& s : graph_.node(index).saved)
+      if (s.is_output == is_output && s.index == i) s.value.reset();
+  };
   row.backward(call);
   std::vector<Value> results = std::move(call.results);
   call.saved_inputs.clear();  // the function has returned: what it unpacked is gone
   call.saved_outputs.clear();
+  if (row.is_python_function) gradients.clear();
   validate(op, results);
   return results;
 }

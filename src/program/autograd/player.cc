@@ -30,7 +30,7 @@ void Player::play(bool with_graph) {
 
 void Player::play_until(uint32_t statement) {
   const With<bool> mode(r_.is_grad_enabled, true);
-  play(0, statement);
+  play(played_, statement);
   played_ = statement;
 }
 

@@ -97,13 +97,23 @@ Result<Attributes> ProgramParser::parse_attributes() {
     PLIMSOLL_TRY(group, in_.integer(0, kHighest32, "a group"));
     return CollectiveAttr{.group = static_cast<uint32_t>(group)};
   }
+  if (in_.accept("fused")) {
+    FusedAttr fused{.has_norm_bias = in_.accept("norm_bias")};
+    fused.has_bias = in_.accept("bias");
+    fused.sums_input_gradient = in_.accept("sums");
+    fused.adds_weight_gradient = in_.accept("adds");
+    PLIMSOLL_CHECK(in_.expect("multiprocessors"));
+    PLIMSOLL_TRY(count, in_.integer(0, kHighest32, "a number of multiprocessors"));
+    fused.multiprocessors = count;
+    return fused;
+  }
   const bool is_causal = in_.accept("causal");
   if (is_causal || in_.accept("full")) {
     PLIMSOLL_CHECK(in_.expect("dropout"));
     PLIMSOLL_TRY(dropout, in_.number("a probability"));
     return AttentionAttr{.is_causal = is_causal, .dropout = dropout};
   }
-  PLIMSOLL_TRY(value, in_.number("over, order, dim, group, causal, full or a number"));
+  PLIMSOLL_TRY(value, in_.number("over, order, dim, group, fused, causal, full or a number"));
   return ScalarAttr{value};
 }
 

@@ -237,6 +237,11 @@ class Writer {
           print(" {{{} dropout {}}}", a.is_causal ? "causal" : "full", a.dropout);
         },
         [&](const CollectiveAttr& a) { print(" {{group {}}}", a.group); },
+        [&](const FusedAttr& a) {
+          print(" {{fused {}{}{}{}multiprocessors {}}}", a.has_norm_bias ? "norm_bias " : "",
+                a.has_bias ? "bias " : "", a.sums_input_gradient ? "sums " : "",
+                a.adds_weight_gradient ? "adds " : "", a.multiprocessors);
+        },
     };
     std::visit(writers, attributes);
   }
