@@ -88,8 +88,9 @@ std::vector<Argument> JobOptions::arguments() {
       {.name = "--job", .value = "FILE", .help = "job file (docs/job_file.md)", .target = &job_file});
   arguments.push_back({.name = "--from",
                        .value = "FILE",
-                       .help = "the job and its model from a torchtitan configuration (TOML) or Megatron-LM's "
-                               "arguments, a line each or as YAML",
+                       .help =
+                           "the job and its model from a torchtitan configuration (TOML) or Megatron-LM's "
+                           "arguments, a line each or as YAML",
                        .target = &from});
   arguments.push_back({.name = "--set",
                        .value = "FIELD=VALUE",
