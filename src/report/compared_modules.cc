@@ -53,7 +53,7 @@ class Matcher {
  private:
   std::optional<std::string> first_module(const ModuleKnowledge::Named& named) {
     for (size_t i = 0; i < named.names.size(); ++i) {
-      const std::optional<std::string> module = module_in(named.names[i]);
+      std::optional<std::string> module = module_in(named.names[i]);
       if (!module) continue;
       (i == 0 && named.is_metadata ? by_metadata_ : by_ranges_) = true;
       return module;

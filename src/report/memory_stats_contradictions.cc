@@ -91,8 +91,8 @@ class Contradictions {
       const size_t at = name.find(kAll);
       if (at == std::string::npos || name.starts_with(kPrivatePools)) continue;
       const std::string quantity = name.substr(0, at), metric = name.substr(at + kAll.size());
-      const MaybeFigure small = figure(quantity + ".small_pool." + metric),
-                        large = figure(quantity + ".large_pool." + metric);
+      const MaybeFigure small = figure(fmt::format("{}.small_pool.{}", quantity, metric)),
+                        large = figure(fmt::format("{}.large_pool.{}", quantity, metric));
       if (metric == "peak") {
         expect_at_most(small, figure(name));
         expect_at_most(large, figure(name));
@@ -113,7 +113,8 @@ class Contradictions {
                                                {"allocation", "active"}}};
     for (const std::string metric : {".current", ".peak"})
       for (const Order& order : kOrders)
-        expect_at_most(figure(order.smaller + pool + metric), figure(order.larger + pool + metric));
+        expect_at_most(figure(fmt::format("{}{}{}", order.smaller, pool, metric)),
+                       figure(fmt::format("{}{}{}", order.larger, pool, metric)));
     const MaybeFigure active = figure("active_bytes" + pool + ".current"),
                       split = figure("inactive_split_bytes" + pool + ".current");
     if (active && split) expect_at_most(*active + *split, figure("reserved_bytes" + pool + ".current"));

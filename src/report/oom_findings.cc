@@ -227,7 +227,7 @@ class Findings {
                     to_text(*m_.allocated), percent_of_device(*m_.allocated), to_text(need_->missing)));
   }
   std::string less_text() const {
-    const std::string freeing =
+    std::string freeing =
         fmt::format("freeing {}, in whole segments, would have been enough", to_text(need_->enough));
     if (cached().value == 0 && is_room_known()) return freeing;
     return fmt::format("{}; with an unfragmented cache{} {}", freeing,
