@@ -96,7 +96,8 @@ Value collective_function(OpKind kind, Value x, Value (*made)(Value, int64_t), i
   return r.emit_in_place(kind, {&result, &x}, FusedAttr{.multiprocessors = 0});
 }
 Value own_part(Value x, int64_t ranks) {
-  return ops::clone_contiguous(ops::slice(std::move(x), 0, 0, x.size(0) / ranks));
+  const int64_t rows = x.size(0) / ranks;
+  return ops::clone_contiguous(ops::slice(std::move(x), 0, 0, rows));
 }
 
 }  // namespace

@@ -9,7 +9,10 @@
 namespace plimsoll {
 namespace {
 
-Value as_rows(Value x) { return ops::reshape(std::move(x), {-1, x.size(-1)}); }
+Value as_rows(Value x) {
+  const int64_t features = x.size(-1);
+  return ops::reshape(std::move(x), {-1, features});
+}
 Value made_like(BackwardCall& call, OpKind kind, std::initializer_list<Value*> inputs, size_t like) {
   const TensorInfo& info = call.input_info(like);
   return call.recorder.emit(kind, inputs, {Layout::contiguous(info.layout.shape()), info.dtype});
