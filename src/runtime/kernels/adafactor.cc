@@ -20,7 +20,6 @@ constexpr int64_t kPerTask = int64_t{1} << 15;  // elements
 constexpr int64_t kColumns = 128;               // whose sums one task takes
 constexpr double kLeastSquare = 1e-30;          // Transformers' eps[0]
 
-float* floats_of(const at::Tensor& t) { return static_cast<float*>(t.mutable_data_ptr()); }
 double* doubles_of(const at::Tensor& t) { return static_cast<double*>(t.mutable_data_ptr()); }
 
 // A stretch of one row: `count` elements from column `column` on, the first of them element `at` of the

@@ -14,8 +14,6 @@ namespace {
 
 constexpr int64_t kPerTask = int64_t{1} << 15;  // elements
 
-float* floats_of(const at::Tensor& t) { return static_cast<float*>(t.mutable_data_ptr()); }
-
 // The sum of squares of parts of fixed size, added in order: the same whatever the threads.
 double sum_of_squares(const at::Tensor& t) {
   const int64_t n = t.numel(), parts = (n + kPerTask - 1) / kPerTask;

@@ -2,6 +2,8 @@
 // bf16 rounds to nearest, ties to even, as ATen's.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <bit>
 #include <cstdint>
 
@@ -22,6 +24,9 @@ inline void store(Bf16& to, float x) {  // a NaN stays one: its bits don't carry
   const uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
   to.bits = static_cast<uint16_t>(x == x ? rounded : 0x7FC0U);
 }
+
+// REQUIRES a contiguous fp32 tensor.
+inline float* floats_of(const at::Tensor& t) { return static_cast<float*>(t.mutable_data_ptr()); }
 
 // Loops over contiguous elements are compiled for the widest vectors of the machine they run on.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
