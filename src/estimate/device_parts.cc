@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "estimate/nccl.h"
 #include "hardware/fact.h"
 #include "strategy/resolve.h"
 
@@ -54,32 +55,59 @@ Bytes DeviceParts::estimated() const {
   return sum;
 }
 
+namespace {
+
+// Ranks are laid out with tensor parallelism innermost, then context, data and pipeline
+// (megatron/core/parallel_state.py's "tp-cp-ep-dp-pp", torchtitan/distributed/parallel_dims.py).
+class Communicators {
+ public:
+  Communicators(const Gpu& gpu, const Mesh& mesh) : gpu_(gpu), mesh_(mesh) {}
+
+  void add_collectives(int64_t ranks, std::string_view of_ranks) {
+    if (ranks > 1)
+      parts_.push_back(communicator(gpu_, fmt::format("communicator of {} {}", ranks, of_ranks), ranks));
+  }
+  // Each hands activations to the next.
+  void add_pipeline() {
+    add_collectives(mesh_.pipeline, "pipeline stages");
+    const nccl::Group stages{.ranks = mesh_.pipeline, .stride = mesh_.world / mesh_.pipeline};
+    add_connections("connections of pipeline stages", nccl::neighbours(gpu_, mesh_.gpus_per_node, stages));
+  }
+  std::vector<DevicePart> take() { return std::move(parts_); }
+
+ private:
+  // RCCL's connections are not known.
+  void add_connections(std::string name, Bytes bytes) {
+    if (gpu_.vendor != Vendor::kNvidia || bytes == Bytes{}) return;
+    parts_.push_back({.name = std::move(name),
+                      .bytes = bytes,
+                      .source =
+                          "12 MiB for each channel to a neighbour in the node, 4 MiB for each channel over "
+                          "the network (NVIDIA/nccl, src/transport)",
+                      .is_estimate = true});
+  }
+
+  const Gpu& gpu_;
+  const Mesh& mesh_;
+  std::vector<DevicePart> parts_;
+};
+
+}  // namespace
+
 DeviceParts device_parts(const Gpu& gpu, const ResolvedJob& job) {
-  DeviceParts parts{.context = context_of(gpu)};
   const Mesh& mesh = job.mesh;
-  if (mesh.tensor > 1)
-    parts.communicators.push_back(
-        communicator(gpu, fmt::format("communicator of {} tensor-parallel ranks", mesh.tensor), mesh.tensor));
+  Communicators made(gpu, mesh);
+  made.add_collectives(mesh.tensor, "tensor-parallel ranks");
   if (job.framework == Framework::kMegatron) {
-    if (mesh.data > 1)
-      parts.communicators.push_back(
-          communicator(gpu, fmt::format("communicator of {} data-parallel ranks", mesh.data), mesh.data));
-    if (mesh.pipeline > 1)
-      parts.communicators.push_back(
-          communicator(gpu, fmt::format("communicator of {} pipeline stages", mesh.pipeline), mesh.pipeline));
+    made.add_collectives(mesh.data, "data-parallel ranks");
+    if (mesh.pipeline > 1) made.add_pipeline();
   }
-  if (job.engine == DataParallelEngine::kDdp)
-    parts.communicators.push_back(
-        communicator(gpu, fmt::format("communicator of {} data-parallel ranks", mesh.data), mesh.data));
+  if (job.engine == DataParallelEngine::kDdp) made.add_collectives(mesh.data, "data-parallel ranks");
   if (job.engine == DataParallelEngine::kFsdp2) {
-    if (mesh.shard > 1)
-      parts.communicators.push_back(
-          communicator(gpu, fmt::format("communicator of {} sharding ranks", mesh.shard), mesh.shard));
-    if (mesh.replicate > 1)
-      parts.communicators.push_back(
-          communicator(gpu, fmt::format("communicator of {} replicas", mesh.replicate), mesh.replicate));
+    made.add_collectives(mesh.shard, "sharding ranks");
+    made.add_collectives(mesh.replicate, "replicas");
   }
-  return parts;
+  return {.context = context_of(gpu), .communicators = made.take()};
 }
 
 }  // namespace plimsoll

@@ -1,8 +1,9 @@
 // What a process holds on its GPU outside the caching allocator: the driver's context and the communicators.
 //
-// Source: the GPU's file for the context; for communicators NCCL 2.30 (about 12 MiB per channel and neighbour
-// link) and the measured anchors named in the parts' sources.
-// Does not model: connections made for point-to-point transfers, user-buffer registration, other processes.
+// Source: the GPU's file for the context; for communicators the measured anchors named in the parts' sources;
+// for point-to-point connections estimate/nccl.h.
+// Does not model: that a communicator with one rank on each node has fewer channels, user-buffer
+// registration, other processes.
 #pragma once
 
 #include <string>

@@ -32,6 +32,18 @@ TEST(DeviceParts, TensorParallelRanksHaveACommunicatorOfTheirOwn) {
   EXPECT_EQ(device_parts(gpu("sm_90"), both).communicator_bytes(), kMiB * 800);
 }
 
+TEST(DeviceParts, PipelineStagesAreConnectedToTheirNeighbours) {
+  Gpu h100 = gpu("sm_90");
+  h100.scale_up = ScaleUp{.link = {.kind = LinkKind::kNvlink, .nominal = BytesPerSecond{450'000'000'000}},
+                          .domain_gpus = 8};
+  ResolvedJob job{.framework = Framework::kMegatron,
+                  .mesh = {.world = 16, .tensor = 4, .pipeline = 4, .gpus_per_node = 8}};
+  // Two stages in a node: 1 neighbour x 2 channels x 12 MiB, and the network's 128 MiB.
+  EXPECT_EQ(device_parts(h100, job).communicator_bytes(), kMiB * (400 + 400 + 24 + 128));
+  h100.vendor = Vendor::kAmd;
+  EXPECT_EQ(device_parts(h100, job).communicator_bytes(), kMiB * 800);
+}
+
 // NVIDIA/nccl#964 for A100; at most a GiB where only the growth by rank is known.
 TEST(DeviceParts, CommunicatorsFollowTheArchitecture) {
   EXPECT_EQ(device_parts(gpu("sm_80"), sharded(2, 1)).communicator_bytes(), Bytes{544'000'000});
