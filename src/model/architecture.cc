@@ -2,6 +2,30 @@
 
 namespace plimsoll {
 
+std::string_view name_of(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kGelu:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu_pytorch_tanh";
+    case Activation::kGeluNew:
+      return "gelu_new";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kQuickGelu:
+      return "quick_gelu";
+    case Activation::kTanh:
+      return "tanh";
+    case Activation::kGeluFast:
+      return "gelu_fast";
+    case Activation::kGeluBloom:
+      return "bloom_gelu";
+  }
+  return "unknown";
+}
+
 int64_t ParameterTensor::elements() const {
   int64_t n = 1;
   for (int64_t size : shape) n = saturating_multiply(n, size);

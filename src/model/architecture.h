@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -21,6 +22,7 @@
 namespace plimsoll {
 
 enum class Activation { kSilu, kGelu, kGeluTanh, kGeluNew, kRelu, kQuickGelu, kTanh, kGeluFast, kGeluBloom };
+std::string_view name_of(Activation activation);  // Transformers' "silu", "gelu_new"
 enum class NormKind { kLayerNorm, kRmsNorm };
 
 // Logical dims, to which mesh axes are mapped (design: partitioning speaks of dims, not of layer types).

@@ -59,6 +59,34 @@ void check_scores(const Case& c, Errors& errors) {
           fmt::format("at most {}", *layer.attention.window));
 }
 
+// What frameworks/native has an op for, of gated and of plain feed-forwards.
+bool has_activation(const Mlp& mlp) {
+  if (mlp.is_gated) return mlp.activation == Activation::kSilu;
+  constexpr std::array kPlain = {Activation::kGelu, Activation::kGeluTanh, Activation::kGeluNew,
+                                 Activation::kRelu};
+  return std::ranges::find(kPlain, mlp.activation) != kPlain.end();
+}
+
+void check_layers(const Case& c, Errors& errors) {
+  for (const Layer& layer : c.architecture.layers) {
+    const Attention& attention = layer.attention;
+    if (layer.mlp && !has_activation(*layer.mlp))
+      return refuse(errors, "model",
+                    fmt::format("framework native has no activation {} in a {} feed-forward",
+                                name_of(layer.mlp->activation), layer.mlp->is_gated ? "gated" : "plain"),
+                    layer.mlp->is_gated ? "silu" : "gelu, gelu_new, gelu_pytorch_tanh or relu");
+    if (attention.rotary_dim != 0 && attention.rotary_dim != attention.head_dim)
+      return refuse(errors, "model",
+                    fmt::format("framework native rotates whole heads, not {} of {} dimensions",
+                                attention.rotary_dim, attention.head_dim),
+                    "partial_rotary_factor 1");
+    if (!layer.mlp || !attention.is_causal || attention.chunk || attention.score_softcap)
+      return refuse(errors, "model",
+                    "framework native has causal attention without soft caps and dense feed-forwards only",
+                    "a dense model");
+  }
+}
+
 // The implementations foreach, fused and loop are PyTorch's.
 void check_optimizer(const Optimizer& optimizer, Errors& errors) {
   const bool is_known = std::ranges::find(kOptimizers, optimizer.kind) != kOptimizers.end();
@@ -136,6 +164,7 @@ void check_native(const Case& c, Errors& errors) {
   check_family(c, errors);
   check_positions(c, errors);
   check_scores(c, errors);
+  check_layers(c, errors);
   check_choices(c, errors);
   check_loop(c, errors);
   check_offload(c, errors);

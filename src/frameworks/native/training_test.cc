@@ -226,5 +226,28 @@ TEST(NativeTraining, WhatItCannotDoIsRefusedByName) {
   EXPECT_EQ(error("llama", {}), "");
 }
 
+// A model that would be computed otherwise than its configuration says.
+TEST(NativeTraining, ActivationsAndPositionsWithoutAnOpAreRefused) {
+  using pytorch::member;
+  const auto text = [](std::string key, std::string value) {
+    return ConfigMember{.key = std::move(key), .value = {std::move(value)}};
+  };
+  const auto error = [](const Architecture& a) {
+    const auto job = job_of(a, {});
+    return job ? std::string() : job.error().to_text();
+  };
+  for (const std::string act : {"relu", "gelu", "gelu_new", "tanh"})
+    EXPECT_THAT(error(pytorch::small("qwen2", {member("head_dim", 8), text("hidden_act", act)})),
+                HasSubstr("no activation " + act + " in a gated feed-forward"));
+  for (const std::string act : {"silu", "tanh", "quick_gelu"})
+    EXPECT_THAT(error(pytorch::small("gpt2", {text("activation_function", act)})),
+                HasSubstr("no activation " + act + " in a plain feed-forward"));
+  for (const std::string act : {"relu", "gelu", "gelu_new", "gelu_pytorch_tanh"})
+    EXPECT_EQ(error(pytorch::small("gpt2", {text("activation_function", act)})), "");
+  Architecture partly = small("llama");
+  partly.layers[1].attention.rotary_dim = 4;
+  EXPECT_THAT(error(partly), HasSubstr("not 4 of 8 dimensions"));
+}
+
 }  // namespace
 }  // namespace plimsoll::native
