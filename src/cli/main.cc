@@ -7,6 +7,7 @@
 #include "cli/gpus_command.h"
 #include "cli/models_command.h"
 #include "cli/replay_command.h"
+#include "cli/train_elsewhere.h"
 #include "cli/validate_command.h"
 
 namespace {
@@ -25,12 +26,18 @@ void keep_freed_memory() {
 
 int main(int argc, char** argv) {
   using namespace plimsoll;
+  if (is_for_train(argc, argv)) {
+    const Error error = become_train(argv);
+    print_error(error);
+    return exit_code_of(error);
+  }
   keep_freed_memory();
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_estimate_command());
   commands.push_back(make_explain_command());
   commands.push_back(make_replay_command());
   commands.push_back(make_compare_command());
+  commands.push_back(make_train_elsewhere());
   commands.push_back(make_models_command());
   commands.push_back(make_gpus_command());
   commands.push_back(make_validate_command());

@@ -4,6 +4,7 @@
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -87,6 +88,16 @@ std::vector<std::string> TrainingRun::notes() const {
   std::vector<std::string> notes = training_.program.notes;
   notes.insert(notes.end(), executor_->notes().begin(), executor_->notes().end());
   return notes;
+}
+
+Bytes TrainingRun::predicted_memory() const {
+  Bytes most;
+  for (const PhaseMemoryReport& m : memory_) {
+    Bytes sum;
+    for (const Tier tier : {Tier::kGpu, Tier::kHost, Tier::kHostPinned}) sum += m.predicted.of(tier).total;
+    most = std::max(most, sum);
+  }
+  return most;
 }
 
 Result<void> TrainingRun::load() { return play("load", training_.load); }

@@ -89,6 +89,7 @@ class TrainingRun {
   // What the model takes of a step of all ranks, whatever is computed again (program/op_flops.h).
   Flops flops_per_step() const;
   std::vector<std::string> notes() const;  // of the program and of the disk
+  Bytes predicted_memory() const;          // of device and host together, in the phase that takes the most
 
  private:
   TrainingRun(const TrainingRunOptions& options, native::Training training);

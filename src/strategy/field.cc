@@ -259,14 +259,27 @@ std::string to_plain_text(const FieldValue& value) {
   return std::visit(Writer{}, value);
 }
 
+// "train.lr" for train.learning_rate; empty: no field's words begin so.
+std::string meant_by_initials(std::string_view path) {
+  for (const std::string& known : all_paths()) {
+    const size_t dot = known.find('.') + 1;  // 0: a field without a section
+    std::string initials = known.substr(0, dot);
+    for (size_t i = dot; i < known.size(); ++i)
+      if (i == dot || known[i - 1] == '_') initials += known[i];
+    if (initials == path) return fmt::format("did you mean {}?", known);
+  }
+  return {};
+}
+
 Error unknown_field(std::string_view path, SourcePosition position) {
   position.key = path;
   const auto dot = path.find('.');
   const std::string_view section = dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
+  std::string hint = did_you_mean(path, all_paths());
   return {.position = std::move(position),
           .message = "no such field in a job",
           .expected = fmt::format("one of {}", fmt::join(names_in(section), ", ")),
-          .hint = did_you_mean(path, all_paths())};
+          .hint = hint.empty() ? meant_by_initials(path) : std::move(hint)};
 }
 
 std::string reset_setting(const Field& field) {

@@ -95,11 +95,22 @@ using Notes = std::vector<std::string>;
 
 void note_unused(const Case& c, Notes& notes) {
   const Job fresh;
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> by_need;  // in the fields' order
   for (const Field& field : job_fields()) {
     if (!is_given(field, c.job, fresh)) continue;
-    if (const auto unused = why_unused(field.text.path, c.resolved, c.architecture))
-      notes.push_back(fmt::format("{} has no effect here: it needs {}", field.text.path, unused->needs));
+    const auto unused = why_unused(field.text.path, c.resolved, c.architecture);
+    if (!unused) continue;
+    const auto same = std::ranges::find(by_need, unused->needs, [](const auto& n) { return n.first; });
+    if (same == by_need.end())
+      by_need.push_back({unused->needs, {field.text.path}});
+    else
+      same->second.push_back(field.text.path);
   }
+  for (const auto& [needs, fields] : by_need)
+    notes.push_back(
+        fields.size() == 1
+            ? fmt::format("{} has no effect here: it needs {}", fields.front(), needs)
+            : fmt::format("{} have no effect here: they need {}", fmt::join(fields, ", "), needs));
 }
 
 void note_nodes(const Case& c, Notes& notes) {

@@ -199,4 +199,12 @@ std::vector<std::string> notes_on_optimizer(const Job& job) {
   return notes;
 }
 
+std::vector<std::string> notes_on_schedule(const RunSettings& run) {
+  if (run.warmup_steps == 0 || run.warmup_steps < run.steps) return {};
+  return {
+      fmt::format("train.warmup_steps {} are no fewer than train.steps {}: the run ends before the learning "
+                  "rate has warmed up",
+                  run.warmup_steps, run.steps)};
+}
+
 }  // namespace plimsoll

@@ -5,12 +5,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "base/list_folder.h"
 #include "base/read_file.h"
 #include "frameworks/native/optimizers.h"
 #include "importers/hf_config/json_tree.h"
+#include "strategy/field.h"
+#include "strategy/job_file.h"
 #include "strategy/names.h"
 #include "train/checkpoint_pieces.h"
 #include "train/checkpoint_reader.h"
@@ -80,6 +83,7 @@ Result<Checkpoints> Checkpoints::open(CheckpointsOptions options) {
                  .expected = "a folder without checkpoints",
                  .hint = "name another folder, or go on with train.resume = true"});
   PLIMSOLL_TRY(state, read_checkpoint_state(found.back()));
+  checkpoints.last_ = found.back();
   checkpoints.from_ = {.folder = found.back(), .state = std::move(state)};
   PLIMSOLL_CHECK(checkpoints.check_saved());
   return checkpoints;
@@ -108,10 +112,28 @@ Result<void> Checkpoints::check_saved() {
         fmt::format("{} was written with a global batch of {}, now it is {}: the data go on where "
                     "they were, losses will not be those of a run without a break",
                     folder.string(), state.global_batch, job.batch.global_batch));
+  note_settings(state);
   if (state.precision != name_of(job.precision))
     notes_.push_back(fmt::format("{} was written in {}, the run goes on in {}", folder.string(),
                                  state.precision, name_of(job.precision)));
   return {};
+}
+
+// Of the optimizer's step: the losses go another way with them. What the schedule says may change between
+// runs, and a job file of another version may not be read any more.
+void Checkpoints::note_settings(const CheckpointState& state) {
+  const Result<Job> saved = parse_job(state.job, "state.json"), now = parse_job(options_.job_text, "job");
+  if (!saved || !now) return;
+  constexpr std::array<std::string_view, 8> kOfTheStep = {
+      "train.beta1",    "train.beta2",      "train.epsilon",        "train.weight_decay",
+      "train.momentum", "train.decay_rate", "train.clip_threshold", "loop.clip_max_norm"};
+  for (const std::string_view path : kOfTheStep) {
+    const Field* const field = find_field(path);
+    const std::optional<FieldValue> before = field->get(*saved), after = field->get(*now);
+    if (before == after) continue;
+    const auto text = [](const std::optional<FieldValue>& v) { return v ? to_plain_text(*v) : "unset"; };
+    notes_.push_back(fmt::format("{} was {}, the run goes on with {}", path, text(before), text(after)));
+  }
 }
 
 Result<void> Checkpoints::check_data(const Batches& batches) {
@@ -192,6 +214,7 @@ Result<void> Checkpoints::save(runtime::TrainingRun& run, const Batches& batches
                       .loss = loss,
                       .job = options_.job_text},
             .communicator = options_.communicator}));
+  last_ = folder_ / checkpoint_name(step);
   return agree_on(options_.communicator, rank() == 0 ? remove_old() : Result<void>());
 }
 

@@ -41,6 +41,9 @@ class Checkpoints {
 
   bool resumes() const { return from_.has_value(); }
   const std::filesystem::path& weights() const { return from_->folder; }  // REQUIRES resumes()
+  const std::filesystem::path& last() const {
+    return last_;
+  }                                                      // the one written last, or gone on from; empty: none
   bool is_save_wrong() const { return is_save_wrong_; }  // the error that every rank has after the same step
   // What a resumed run has other than the one that was saved, and does no harm.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -59,6 +62,7 @@ class Checkpoints {
   explicit Checkpoints(CheckpointsOptions options);
 
   Result<void> check_saved();
+  void note_settings(const CheckpointState& state);
   Result<void> check_data(const Batches& batches);
   Result<void> restore_states(runtime::TrainingRun& run);
   Result<void> save(runtime::TrainingRun& run, const Batches& batches, double loss);
@@ -69,6 +73,7 @@ class Checkpoints {
   CheckpointsOptions options_;
   std::filesystem::path folder_;  // empty: none
   std::optional<Saved> from_;
+  std::filesystem::path last_;
   std::vector<std::string> notes_;
   bool is_save_wrong_ = false;
 };

@@ -16,6 +16,7 @@
 #include "importers/hf_config/presets.h"
 #include "runtime/communication/gloo.h"
 #include "runtime/communication/texts.h"
+#include "runtime/machine_memory.h"
 #include "runtime/machine_peak.h"
 #include "runtime/resident_memory.h"
 #include "runtime/training_run.h"
@@ -129,6 +130,7 @@ class RankRun {
     const Result<void> restored = checkpoints_->restore(*run_, *batches_);
     if (!restored) return end_together(communicator_, restored.error());
     say_where_it_begins();
+    if (run_->steps_done() >= prepared_->resolved.run.steps) return say_nothing_is_left();
     const Result<void> trained = train();
     const Result<void> kept = keep_recording();  // of a run that ended early
     const bool is_known_to_all = run_->is_loss_wrong() || checkpoints_->is_save_wrong();
@@ -155,6 +157,7 @@ class RankRun {
                                          .weights = std::move(source),
                                          .communicator = &communicator_}));
     run_ = std::move(run);
+    PLIMSOLL_CHECK(check_memory());
     if (request_.recording) {
       PLIMSOLL_CHECK(open_recording_folder(*request_.recording, place_));
       run_->start_recording();
@@ -163,6 +166,28 @@ class RankRun {
     log_ = std::move(log);
     PLIMSOLL_TRY(dump, BatchDump::open(request_.batches));
     dump_ = std::move(dump);
+    return {};
+  }
+
+  // Nothing has been allocated yet.
+  Result<void> check_memory() const {
+    const std::optional<runtime::MachineMemory> machine = runtime::machine_memory();
+    if (!machine) return {};
+    const Bytes wanted = run_->predicted_memory() * place_.local_size;
+    const std::string plan = fmt::format("the plan takes {} on this machine ({} on each of {} rank{})",
+                                         to_gib_text(wanted), to_gib_text(run_->predicted_memory()),
+                                         place_.local_size, place_.local_size == 1 ? "" : "s");
+    if (wanted > machine->total)
+      return fail(
+          {.message =
+               fmt::format("{}, which has {} ({})", plan, to_gib_text(machine->total), machine->source),
+           .expected = "a job that fits",
+           .hint =
+               "fewer tokens at a time, recompute.mode, zero.stage, offload to disk, or a smaller model"});
+    if (wanted > machine->available && place_.local_rank == 0)
+      std::fputs(
+          fmt::format("note: {}, of which {} are free now\n", plan, to_gib_text(machine->available)).c_str(),
+          stderr);
     return {};
   }
 
@@ -213,9 +238,19 @@ class RankRun {
     if (place_.rank != 0) return;
     const auto say = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
     for (const std::string& note : notes_on_optimizer(prepared_->job)) say("note: " + note);
+    for (const std::string& note : notes_on_schedule(prepared_->job.run)) say("note: " + note);
     if (!checkpoints_->resumes()) return;
     say(fmt::format("goes on after step {} from {}", run_->steps_done(), checkpoints_->weights().string()));
     for (const std::string& note : checkpoints_->notes()) say("note: " + note);
+  }
+
+  Result<int> say_nothing_is_left() const {
+    if (place_.rank == 0)
+      print_answer(
+          fmt::format("Nothing is left to do: train.steps is {}, and {} is after step {}.\n",
+                      prepared_->resolved.run.steps, checkpoints_->last().string(), run_->steps_done()),
+          false);
+    return kAnswered;
   }
 
   Result<runtime::WeightSource> weights() {
@@ -275,9 +310,16 @@ class RankRun {
     PLIMSOLL_TRY(resident, runtime::gather_texts(communicator_, resident_row(resident_before_)));
     if (place_.rank == 0)
       print_answer(run_page(prepared_->architecture, prepared_->resolved, *run_, *log_,
-                            {.memory = memory, .resident = resident}),
+                            {.memory = memory, .resident = resident},
+                            {.held_out = held_out_text(), .checkpoints = checkpoints_->last().string()}),
                    false);
     return kAnswered;
+  }
+  std::string held_out_text() const {
+    if (!held_out_) return {};
+    const int64_t all = held_out_->corpus().windows();
+    const int64_t whole = held_out_->whole_steps() * prepared_->resolved.batch.global_batch;
+    return fmt::format("{} of {} sequences{}", whole, all, whole == all ? "" : ", whole batches only");
   }
 
   const TrainRequest& request_;

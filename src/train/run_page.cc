@@ -25,7 +25,7 @@ double median_of(const RunLog& log, double runtime::StepReport::*member) {
 }
 
 // Medians over the steps, the first one among them.
-std::string speed_text(const RunLog& log, bool has_peers) {
+std::string speed_text(const RunLog& log, bool has_peers, const std::string& held_out) {
   using runtime::StepReport;
   constexpr double kGiga = 1e9;
   const double seconds = median_of(log, &StepReport::seconds);
@@ -35,7 +35,7 @@ std::string speed_text(const RunLog& log, bool has_peers) {
       log.steps().front().loss, log.steps().back().loss, seconds, log.tokens_per_step() / seconds,
       100 * log.cost().utilization(seconds), log.cost().model_flops / kGiga, log.cost().peak_flops / kGiga);
   if (const auto& loss = log.steps().back().evaluation_loss)
-    text += fmt::format("held out: loss {:.4f} at the end\n", *loss);
+    text += fmt::format("held out: loss {:.4f} at the end, {}\n", *loss, held_out);
   if (has_peers)
     text += fmt::format("collectives take {:.3f} s of a step, of which {:.3f} s are waited for\n",
                         median_of(log, &StepReport::collective_seconds),
@@ -82,13 +82,36 @@ std::string tier_text(const std::vector<PhaseMemoryReport>& memory, Tier tier) {
   return "\n" + table.to_text(2);
 }
 
-// Each phase's peak on the device, and of each tier's highest one the categories.
+// "fwd12" without its micro-batch.
+std::string_view without_number(std::string_view phase) {
+  return phase.substr(0, phase.find_last_not_of("0123456789") + 1);
+}
+std::string names_text(const std::vector<std::string>& names) {
+  if (names.size() < 3) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} .. {} ({} alike)", names.front(), names.back(), names.size());
+}
+
+// Each phase's peak on the device, those of micro-batches that are alike in one row; and of each tier's
+// highest one the categories.
 std::string memory_text(const std::vector<PhaseMemoryReport>& memory) {
   TextTable phases({"MiB at the peak of", "predicted", "measured", "", "scratch of operators"}, right(5));
-  for (const PhaseMemoryReport& m : memory)
-    if (m.times > 0)
-      phases.add({m.phase, mib(m.predicted.device().total), mib(measured_of(m, Tier::kGpu).total),
-                  verdict_of(m), mib(m.scratch_peak)});
+  std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> rows;  // phases, their cells
+  for (const PhaseMemoryReport& m : memory) {
+    if (m.times == 0) continue;
+    std::vector<std::string> cells{mib(m.predicted.device().total), mib(measured_of(m, Tier::kGpu).total),
+                                   verdict_of(m), mib(m.scratch_peak)};
+    const auto same = std::ranges::find_if(rows, [&](const auto& row) {
+      return row.second == cells && without_number(row.first.front()) == without_number(m.phase);
+    });
+    if (same == rows.end())
+      rows.push_back({{m.phase}, std::move(cells)});
+    else
+      same->first.push_back(m.phase);
+  }
+  for (auto& [names, cells] : rows) {
+    cells.insert(cells.begin(), names_text(names));
+    phases.add(cells);
+  }
   std::string text = phases.to_text(2);
   for (int t = 0; t < kTierCount; ++t) text += tier_text(memory, static_cast<Tier>(t));
   return text;
@@ -161,11 +184,13 @@ std::string resident_row(Bytes before) {
 }
 
 std::string run_page(const Architecture& architecture, const ResolvedJob& job,
-                     const runtime::TrainingRun& run, const RunLog& log, const RankRows& ranks) {
+                     const runtime::TrainingRun& run, const RunLog& log, const RankRows& ranks,
+                     const RunPageWords& words) {
   const bool has_peers = ranks.memory.size() > 1;
   std::string text = fmt::format("{}: {} steps of {} sequences of {} tokens\n", architecture.name,
                                  log.steps().size(), job.batch.global_batch, job.batch.sequence);
-  if (!log.steps().empty()) text += speed_text(log, has_peers);
+  if (!log.steps().empty()) text += speed_text(log, has_peers, words.held_out);
+  if (!words.checkpoints.empty()) text += fmt::format("checkpoint: {}\n", words.checkpoints);
   text += fmt::format(
       "\nAllocated bytes on {} rank, as the program predicts and as the tensor allocator counts\n\n{}",
       has_peers ? "the first" : "this", memory_text(run.memory()));

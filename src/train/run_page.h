@@ -20,8 +20,14 @@ std::string resident_row(Bytes before);
 struct RankRows {
   std::span<const std::string> memory, resident;  // of each rank
 };
+// What the run itself doesn't know.
+struct RunPageWords {
+  std::string held_out;     // what the last evaluation was of
+  std::string checkpoints;  // where the last one is; empty: none
+};
 // Of rank 0.
 std::string run_page(const Architecture& architecture, const ResolvedJob& job,
-                     const runtime::TrainingRun& run, const RunLog& log, const RankRows& ranks);
+                     const runtime::TrainingRun& run, const RunLog& log, const RankRows& ranks,
+                     const RunPageWords& words);
 
 }  // namespace plimsoll

@@ -57,7 +57,9 @@ Result<ModelPreset> find_preset(std::string_view name, const std::filesystem::pa
     if (preset.name == wanted) return preset;
   return fail({.message = fmt::format("no model is called \"{}\"", shown_text(name)),
                .expected = "a preset, the path of a config.json or its folder",
-               .hint = near_hint(near_names(name, data))});
+               .hint = name.ends_with(".toml")
+                           ? fmt::format("a job file goes with --job: --job {}", shown_text(name))
+                           : near_hint(near_names(name, data))});
 }
 
 Result<Architecture> read_preset(std::string_view name, const std::filesystem::path& data,
