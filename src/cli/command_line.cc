@@ -64,7 +64,8 @@ struct Help {
   Result<std::string> text(const CLI::App& parent, const std::vector<CLI::App*>& commands) const {
     if (topic == "job") return job_fields_text(section);
     if (!section.empty()) return fail({.message = fmt::format("help on {} has no sections", topic)});
-    if (topic.empty()) return parent.help();
+    // help() would hand on to the command that was parsed: this one.
+    if (topic.empty()) return parent.get_formatter()->make_help(&parent, parent.get_name(), CLI::AppFormatMode::Normal);
     std::vector<std::string> names;
     for (CLI::App* command : commands) {
       if (command->get_name() == topic) return command->help("plimsoll");
