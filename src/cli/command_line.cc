@@ -65,7 +65,8 @@ struct Help {
     if (topic == "job") return job_fields_text(section);
     if (!section.empty()) return fail({.message = fmt::format("help on {} has no sections", topic)});
     // help() would hand on to the command that was parsed: this one.
-    if (topic.empty()) return parent.get_formatter()->make_help(&parent, parent.get_name(), CLI::AppFormatMode::Normal);
+    if (topic.empty())
+      return parent.get_formatter()->make_help(&parent, parent.get_name(), CLI::AppFormatMode::Normal);
     std::vector<std::string> names;
     for (CLI::App* command : commands) {
       if (command->get_name() == topic) return command->help("plimsoll");

@@ -137,6 +137,23 @@ void check_loop(const Case& c, Errors& errors) {
   needs_default(!loop.input_require_grads, "loop.input_require_grads", "false");
 }
 
+// Every micro-batch is written down, some 10 KB of statements each.
+constexpr int64_t kMostMicroBatches = 16384;
+
+void check_run(const Case& c, Errors& errors) {
+  if (c.resolved.batch.accumulation > kMostMicroBatches)
+    refuse(
+        errors, "batch.accumulation",
+        fmt::format("a step of {} micro-batches is too long to be written down",
+                    c.resolved.batch.accumulation),
+        fmt::format("at most {}: a smaller batch.global_batch or larger micro-batches", kMostMicroBatches));
+  const RunSettings& run = c.job.run;
+  for (const auto& [field, value] :
+       {std::pair("train.beta1", run.beta1), std::pair("train.beta2", run.beta2)})
+    if (value >= 1)  // the moments would never learn of a gradient, and their bias correction divides by 0
+      refuse(errors, field, fmt::format("{} keeps nothing of a gradient", value), "below 1");
+}
+
 void check_offload(const Case& c, Errors& errors) {
   const OffloadSettings& offload = c.resolved.offload;
   if (offload.activations == OffloadTarget::kDisk)
@@ -167,6 +184,7 @@ void check_native(const Case& c, Errors& errors) {
   check_layers(c, errors);
   check_choices(c, errors);
   check_loop(c, errors);
+  check_run(c, errors);
   check_offload(c, errors);
 }
 

@@ -223,6 +223,8 @@ TEST(NativeTraining, WhatItCannotDoIsRefusedByName) {
   EXPECT_THAT(error("llama", {"loss.path=chunked"}),
               HasSubstr("chunked is not supported with framework native"));
   EXPECT_THAT(error("llama", {"loop.hold_outputs=true"}), HasSubstr("loop.hold_outputs"));
+  EXPECT_THAT(error("llama", {"train.beta2=1"}), HasSubstr("1 keeps nothing of a gradient"));
+  EXPECT_THAT(error("llama", {"batch.accumulation=16385"}), HasSubstr("16385 micro-batches"));
   EXPECT_EQ(error("llama", {}), "");
 }
 
