@@ -170,7 +170,7 @@ std::string piece_name(std::string_view array, std::string_view parameter, int64
 
 Result<void> agree_on(runtime::Communicator* communicator, const Result<void>& own) {
   if (communicator == nullptr || communicator->size() == 1) return own;
-  return agree(*communicator, own, "");
+  return agree(*communicator, own, {});
 }
 
 Result<void> write_checkpoint(runtime::TrainingRun& run, const CheckpointContent& content) {

@@ -18,6 +18,7 @@
 #include "train/checkpoint_pieces.h"
 #include "train/checkpoint_reader.h"
 #include "train/checkpoint_writer.h"
+#include "train/checksum.h"
 #include "train/model_config.h"
 
 namespace plimsoll {
@@ -87,6 +88,13 @@ Result<Checkpoints> Checkpoints::open(CheckpointsOptions options) {
   checkpoints.from_ = {.folder = found.back(), .state = std::move(state)};
   PLIMSOLL_CHECK(checkpoints.check_saved());
   return checkpoints;
+}
+
+std::string Checkpoints::found_text() const {
+  if (!from_) return "none";
+  const std::string state = checkpoint_state_text(from_->state);
+  return fmt::format("{} (state {})", from_->folder.filename().string(),
+                     checksum_text(checksum(std::as_bytes(std::span(state)))));
 }
 
 // What is known before data and weights are opened.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/data_dir.h"
 #include "cli/command.h"
@@ -27,6 +28,7 @@
 #include "train/batch_dump.h"
 #include "train/batches.h"
 #include "train/checkpoints.h"
+#include "train/found_files.h"
 #include "train/gradient_file.h"
 #include "train/model_config.h"
 #include "train/recording_files.h"
@@ -121,8 +123,10 @@ class RankRun {
       : request_(request), place_(place), communicator_(communicator) {}
 
   Result<int> run() {
-    const Result<void> opened = open();
-    const Result<void> agreed = agree(communicator_, opened, opened ? to_toml(prepared_->job) : "");
+    Result<void> opened = open();
+    std::vector<Fact> facts;
+    if (opened && communicator_.size() > 1) opened = find_facts(facts);
+    const Result<void> agreed = agree(communicator_, opened, facts);
     if (!agreed) return end_together(communicator_, agreed.error());
     at::set_num_threads(thread_count(prepared_->resolved, place_.local_size));
     PLIMSOLL_CHECK(measure_machine());
@@ -166,6 +170,24 @@ class RankRun {
     log_ = std::move(log);
     PLIMSOLL_TRY(dump, BatchDump::open(request_.batches));
     dump_ = std::move(dump);
+    return {};
+  }
+
+  // What has to be the same on all ranks, though each has read it itself.
+  Result<void> find_facts(std::vector<Fact>& facts) const {
+    facts.push_back({.name = "the job", .value = to_toml(prepared_->job)});
+    facts.push_back({.name = "the model's configuration", .value = checkpoints_->model_config()});
+    facts.push_back({.name = "the checkpoint that is gone on from", .value = checkpoints_->found_text()});
+    PLIMSOLL_TRY(data, found_text(batches_->corpus()));
+    facts.push_back({.name = "what data.path holds", .value = std::move(data)});
+    if (held_out_) {
+      PLIMSOLL_TRY(held_out, found_text(held_out_->corpus()));
+      facts.push_back({.name = "what data.held_out holds", .value = std::move(held_out)});
+    }
+    if (stored_) {
+      PLIMSOLL_TRY(weights, found_text(*stored_));
+      facts.push_back({.name = "the weights to begin with", .value = std::move(weights)});
+    }
     return {};
   }
 
