@@ -37,6 +37,17 @@ Result<void> sync_folder(const fs::path& folder) {
   return {};
 }
 
+// Those above it too. A folder's name is on the disk only when the folder that holds it is.
+Result<void> make_folder(const fs::path& folder) {
+  std::error_code problem;
+  if (fs::is_directory(folder, problem)) return {};
+  const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+  if (parent != folder) PLIMSOLL_CHECK(make_folder(parent));
+  fs::create_directory(folder, problem);
+  if (problem) return unwritable(folder, problem.message());
+  return sync_folder(parent);
+}
+
 Result<void> put_file(const fs::path& path, const std::string& text) {
   PLIMSOLL_TRY(file, ReplacingFile::create(path, text.size()));
   PLIMSOLL_CHECK(file.write(std::as_bytes(std::span(text))));
@@ -73,8 +84,8 @@ class CheckpointWriter {
   Result<void> lay_out() {
     std::error_code problem;
     fs::remove_all(partial_, problem);
-    if (!problem) fs::create_directories(partial_, problem);
     if (problem) return unwritable(partial_, problem.message());
+    PLIMSOLL_CHECK(make_folder(partial_));
     PLIMSOLL_TRY(laid_out, SharedModelWriter::lay_out(partial_, specs_));
     return put_file(partial_ / "config.json", content_.model_config);
   }
@@ -94,6 +105,7 @@ class CheckpointWriter {
     PLIMSOLL_TRY(model, SharedModelWriter::join(partial_, specs_));
     std::vector<TensorSpec> specs;
     SafetensorsMetadata metadata = kPyTorchMetadata;
+    metadata[std::string(kStepKey)] = fmt::format("{}", content_.state.step);
     PLIMSOLL_CHECK(for_each_weight([&](const std::string& parameter, const Piece& piece, Data bytes) {
       metadata[piece_name(kWeights, parameter, piece.begin) + fmt::format(":{}", piece.elements)] =
           checksum_text(checksum(bytes));
@@ -142,6 +154,7 @@ class CheckpointWriter {
   Result<void> finish() {
     CheckpointState state = content_.state;
     state.ranks = ranks_;
+    state.config_checksum = checksum_text(checksum(std::as_bytes(std::span(content_.model_config))));
     PLIMSOLL_CHECK(put_file(partial_ / kStateFile, checkpoint_state_text(state)));
     PLIMSOLL_CHECK(sync_folder(partial_));
     std::error_code problem;
