@@ -1,17 +1,14 @@
 #include "train/checkpoint_writer.h"
 
 #include <ATen/core/Tensor.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 
 #include "base/replacing_file.h"
 #include "train/agreement.h"
+#include "train/checkpoint_folder.h"
 #include "train/checkpoint_pieces.h"
 #include "train/checksum.h"
 #include "weights/model_weights.h"
@@ -21,32 +18,6 @@ namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
-
-tl::unexpected<Error> unwritable(const fs::path& path, const std::string& why) {
-  return fail({.position = {.file = path.string()},
-               .message = fmt::format("can't be written: {}", why),
-               .expected = "a folder with enough space that may be written to"});
-}
-
-Result<void> sync_folder(const fs::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return unwritable(folder, std::strerror(errno));
-  const int why = fsync(descriptor) == 0 ? 0 : errno;
-  close(descriptor);
-  if (why != 0 && why != EINVAL) return unwritable(folder, std::strerror(why));  // EINVAL: no such call there
-  return {};
-}
-
-// Those above it too. A folder's name is on the disk only when the folder that holds it is.
-Result<void> make_folder(const fs::path& folder) {
-  std::error_code problem;
-  if (fs::is_directory(folder, problem)) return {};
-  const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
-  if (parent != folder) PLIMSOLL_CHECK(make_folder(parent));
-  fs::create_directory(folder, problem);
-  if (problem) return unwritable(folder, problem.message());
-  return sync_folder(parent);
-}
 
 Result<void> put_file(const fs::path& path, const std::string& text) {
   PLIMSOLL_TRY(file, ReplacingFile::create(path, text.size()));
@@ -84,8 +55,8 @@ class CheckpointWriter {
   Result<void> lay_out() {
     std::error_code problem;
     fs::remove_all(partial_, problem);
-    if (problem) return unwritable(partial_, problem.message());
-    PLIMSOLL_CHECK(make_folder(partial_));
+    if (problem) return unwritable_folder(partial_, problem.message());
+    PLIMSOLL_CHECK(make_synced_folder(partial_));
     PLIMSOLL_TRY(laid_out, SharedModelWriter::lay_out(partial_, specs_));
     return put_file(partial_ / "config.json", content_.model_config);
   }
@@ -159,7 +130,7 @@ class CheckpointWriter {
     PLIMSOLL_CHECK(sync_folder(partial_));
     std::error_code problem;
     fs::rename(partial_, content_.folder, problem);
-    if (problem) return unwritable(content_.folder, problem.message());
+    if (problem) return unwritable_folder(content_.folder, problem.message());
     return sync_folder(content_.folder.has_parent_path() ? content_.folder.parent_path() : ".");
   }
 

@@ -15,6 +15,7 @@
 #include "strategy/field.h"
 #include "strategy/job_file.h"
 #include "strategy/names.h"
+#include "train/checkpoint_folder.h"
 #include "train/checkpoint_pieces.h"
 #include "train/checkpoint_reader.h"
 #include "train/checkpoint_writer.h"
@@ -183,6 +184,16 @@ Result<void> Checkpoints::check_data(const Batches& batches) {
                fmt::format("is {}: the run was on other data, or on other lengths of sequences",
                            from_->state.data_fingerprint),
                fmt::format("{}, of data.path and batch.sequence", print));
+}
+
+Result<void> Checkpoints::prepare_folder() const {
+  const bool is_done = from_ && from_->state.step >= options_.job.run.steps;
+  if (folder_.empty() || is_done) return {};
+  Result<void> done = check_is_writable(folder_, rank());
+  if (done) return {};
+  Error error = done.error();
+  error.position.key = "train.checkpoints";
+  return fail(std::move(error));
 }
 
 Result<void> Checkpoints::restore(runtime::TrainingRun& run, Batches& batches) {

@@ -51,6 +51,8 @@ class Checkpoints {
   // What a resumed run has other than the one that was saved, and does no harm.
   const std::vector<std::string>& notes() const { return notes_; }
 
+  // Before the first step. Error: the folder can't be made or written to, and a checkpoint will be.
+  Result<void> prepare_folder() const;
   // The states, the step and the data's position. Does nothing for a run that doesn't resume. REQUIRES
   // run.load() was called, with weights().
   Result<void> restore(runtime::TrainingRun& run, Batches& batches);
