@@ -40,6 +40,14 @@ int sync_folder_of(const fs::path& file) {
 }  // namespace
 
 Result<ReplacingFile> ReplacingFile::create(const fs::path& path, uint64_t bytes) {
+  struct stat old {};
+  const bool is_there = stat(path.c_str(), &old) == 0;
+  if (is_there && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode)) {
+    ReplacingFile file(path);  // with its links: those of /proc/self/fd lead to no name
+    file.expected_bytes_ = bytes;
+    PLIMSOLL_CHECK(file.open_in_place(path));
+    return file;
+  }
   ReplacingFile file(target_of(path));
   file.expected_bytes_ = bytes;
   PLIMSOLL_CHECK(file.open_partial());
@@ -62,6 +70,13 @@ Result<void> ReplacingFile::open_partial() {
   return {};
 }
 
+Result<void> ReplacingFile::open_in_place(const fs::path& path) {
+  is_in_place_ = true;
+  descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  if (descriptor_ == -1) return fail(unwritable(errno));
+  return {};
+}
+
 Result<void> ReplacingFile::reserve() {
   if (expected_bytes_ == 0) return {};
   if (fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(expected_bytes_)) == 0) return {};
@@ -73,6 +88,7 @@ ReplacingFile::ReplacingFile(ReplacingFile&& other) noexcept
     : target_(std::move(other.target_)),
       partial_(std::exchange(other.partial_, {})),
       descriptor_(std::exchange(other.descriptor_, -1)),
+      is_in_place_(other.is_in_place_),
       expected_bytes_(other.expected_bytes_),
       written_(other.written_) {}
 
@@ -80,6 +96,7 @@ ReplacingFile& ReplacingFile::operator=(ReplacingFile&& other) noexcept {
   std::swap(target_, other.target_);
   std::swap(partial_, other.partial_);
   std::swap(descriptor_, other.descriptor_);
+  std::swap(is_in_place_, other.is_in_place_);
   expected_bytes_ = other.expected_bytes_;
   written_ = other.written_;
   return *this;
@@ -95,10 +112,11 @@ Error ReplacingFile::unwritable(int why) const {
   if (expected_bytes_ > 0)
     message += fmt::format(" ({} of {} bytes were written)", written_, expected_bytes_);
   std::error_code problem;
-  const bool has_old = fs::exists(target_, problem);
+  const bool has_old = !is_in_place_ && fs::exists(target_, problem);
   return {.position = {.file = target_.string()},
           .message = std::move(message),
-          .expected = "a folder with enough space that may be written to",
+          .expected = is_in_place_ ? "a file in a folder with enough space"
+                                   : "a folder with enough space that may be written to",
           .hint = has_old ? "the file that was there is as it was" : ""};
 }
 
@@ -116,14 +134,16 @@ Result<void> ReplacingFile::write(std::span<const std::byte> piece) {
 
 Result<void> ReplacingFile::sync() {
   struct stat old {};
-  if (stat(target_.c_str(), &old) == 0 && fchmod(descriptor_, old.st_mode & 07777) != 0)
+  if (!is_in_place_ && stat(target_.c_str(), &old) == 0 && fchmod(descriptor_, old.st_mode & 07777) != 0)
     return fail(unwritable(errno));
-  if (fsync(descriptor_) != 0) return fail(unwritable(errno));
+  const bool is_synced = fsync(descriptor_) == 0 || (is_in_place_ && (errno == EINVAL || errno == EROFS));
+  if (!is_synced) return fail(unwritable(errno));
   if (close(std::exchange(descriptor_, -1)) != 0) return fail(unwritable(errno));
   return {};
 }
 
 Result<void> ReplacingFile::take_name() {
+  if (is_in_place_) return {};
   if (rename(partial_.c_str(), target_.c_str()) != 0) return fail(unwritable(errno));
   partial_.clear();
   if (const int why = sync_folder_of(target_); why != 0) return fail(unwritable(why));

@@ -7,7 +7,8 @@
 //   PLIMSOLL_CHECK(file.commit());
 //
 // A link is followed: what it leads to is replaced, not the link. Without commit() the bytes are removed
-// again; a process that is killed leaves them as <name>.<pid>-<n>.partial.
+// again; a process that is killed leaves them as <name>.<pid>-<n>.partial. What is there and no regular file,
+// such as a device or a pipe, is written to as it is: a file in its place would take it from everybody.
 #pragma once
 
 #include <cstddef>
@@ -41,12 +42,14 @@ class ReplacingFile {
  private:
   explicit ReplacingFile(std::filesystem::path target) : target_(std::move(target)) {}
   Result<void> open_partial();
+  Result<void> open_in_place(const std::filesystem::path& path);
   Result<void> reserve();
   Error unwritable(int why) const;
 
   std::filesystem::path target_;
   std::string partial_;  // empty: nothing to remove
   int descriptor_ = -1;
+  bool is_in_place_ = false;  // no regular file
   uint64_t expected_bytes_ = 0, written_ = 0;
 };
 

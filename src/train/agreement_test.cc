@@ -15,7 +15,6 @@ namespace {
 
 using runtime::Communicator;
 using testing::ElementsAre;
-using testing::StartsWith;
 
 // What each of three ranks gets.
 template <typename T>
@@ -35,7 +34,9 @@ std::vector<T> on_ranks(const std::function<T(Communicator&)>& rank) {
 
 std::vector<Result<void>> agreed(const std::function<Result<void>(int64_t)>& own,
                                  const std::function<std::string(int64_t)>& job) {
-  return on_ranks<Result<void>>([&](Communicator& c) { return agree(c, own(c.rank()), job(c.rank())); });
+  return on_ranks<Result<void>>([&](Communicator& c) {
+    return agree(c, own(c.rank()), {{.name = "the model", .value = "m"}, {"the job", job(c.rank())}});
+  });
 }
 const auto ready = [](int64_t) { return Result<void>(); };
 const auto same_job = [](int64_t) { return std::string("a = 1\n"); };
@@ -78,22 +79,44 @@ TEST(Agreement, AnErrorOfAllRanksIsToldAsItIs) {
   }
 }
 
-TEST(Agreement, OtherJobsAreNamedByTheirFirstDifference) {
+TEST(Agreement, FactsThatDifferAreNamedByTheirFirstLine) {
   const auto job = [](int64_t r) { return r == 1 ? "a = 1\nb = 2\n" : "a = 1\nb = 3\n"; };
-  for (const Result<void>& result : agreed(ready, job))
-    EXPECT_EQ(result.error().message,
-              "rank 1 was started with another job than rank 0: b = 2 on rank 1, b = 3 on rank 0");
-  const auto longer = [](int64_t r) { return r == 2 ? "a = 1\nb = 2\n" : "a = 1\n"; };
-  EXPECT_THAT(agreed(ready, longer)[0].error().message,
-              StartsWith("rank 2 was started with another job than rank 0: b = 2 on rank 2, nothing more"));
+  for (const Result<void>& result : agreed(ready, job)) {
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().message, "the ranks differ in the job: b = 3 on ranks 0, 2; b = 2 on rank 1");
+    EXPECT_FALSE(result.error().is_internal);
+  }
+  const auto longer = [](int64_t r) { return r == 0 ? "a = 1\n" : "a = 1\nb = 2\n"; };
+  EXPECT_EQ(agreed(ready, longer)[0].error().message,
+            "the ranks differ in the job: nothing more on rank 0; b = 2 on ranks 1-2");
+}
+
+TEST(Agreement, AnErrorGoesBeforeFactsThatDiffer) {
+  const auto own = [](int64_t r) -> Result<void> {
+    if (r != 1) return {};
+    return fail({.message = "no file"});
+  };
+  const auto job = [](int64_t r) { return std::to_string(r); };
+  for (const Result<void>& result : agreed(own, job)) EXPECT_EQ(result.error().message, "rank 1: no file");
 }
 
 TEST(EndTogether, Rank0SaysItOnce) {
   testing::internal::CaptureStderr();
-  const auto codes =
-      on_ranks<int>([](Communicator& c) { return end_together(c, {.message = "the loss is nan"}); });
+  const auto codes = on_ranks<int>(
+      [](Communicator& c) { return end_together(c, {.message = "the loss is nan"}).value_or(-1); });
   EXPECT_THAT(codes, ElementsAre(2, 2, 2));
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "plimsoll: the loss is nan\n");
+}
+
+TEST(EndTogether, WithoutRank0EachRankHasItsOwnWords) {
+  testing::internal::CaptureStderr();
+  const auto texts = on_ranks<std::string>([](Communicator& c) -> std::string {
+    if (c.rank() == 0) return "died";
+    const Result<int> code = end_together(c, {.message = "rank 0 is gone"});
+    return code ? "nobody said it" : code.error().message;
+  });
+  EXPECT_THAT(texts, ElementsAre("died", "rank 0 is gone", "rank 0 is gone"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 #include "train/checkpoint_writer.h"
@@ -38,6 +39,20 @@ std::optional<PieceName> parse_piece_name(std::string_view name) {
                    .begin = *begin};
 }
 
+// "weights:model.norm.weight:0:128"
+struct WeightPiece {
+  std::string parameter;
+  int64_t begin = 0, elements = 0;
+};
+std::optional<WeightPiece> parse_weight_piece(std::string_view name) {
+  const size_t colon = name.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::optional<PieceName> piece = parse_piece_name(name.substr(0, colon));
+  const std::optional<int64_t> elements = number_in(name.substr(colon + 1));
+  if (!piece || !elements) return std::nullopt;
+  return WeightPiece{.parameter = piece->parameter, .begin = piece->begin, .elements = *elements};
+}
+
 tl::unexpected<Error> wrong(const std::string& file, const std::string& key, std::string message,
                             std::string expected) {
   return fail({.position = {.file = file, .key = key},
@@ -48,6 +63,17 @@ tl::unexpected<Error> wrong(const std::string& file, const std::string& key, std
 
 tl::unexpected<Error> changed(const std::string& file, const std::string& key) {
   return wrong(file, key, "isn't what was saved: its checksum is another one", "the bytes that were written");
+}
+
+Result<void> check_step_of(const SafetensorsFile& file, int64_t step) {
+  const auto found = file.metadata().find(std::string(kStepKey));
+  const std::string expected = fmt::format("{}", step);
+  if (found != file.metadata().end() && found->second == expected) return {};
+  return wrong(file.name(), std::string(kStepKey),
+               found == file.metadata().end()
+                   ? "is missing from the file's metadata"
+                   : fmt::format("is {}: the file is of another checkpoint", found->second),
+               fmt::format("{}, as state.json says", expected));
 }
 
 // read(first byte, to) reads a piece's bytes.
@@ -72,19 +98,36 @@ Result<CheckpointReader> CheckpointReader::open(const fs::path& folder, const Ch
   reader.model_.push_back(std::move(model));
   for (int64_t r = 0; r < state.ranks; ++r)
     PLIMSOLL_CHECK(reader.add_file(folder / optimizer_file(r, state.ranks), state));
-  for (size_t i = 0; i < reader.files_.size(); ++i)
+  for (size_t i = 0; i < reader.files_.size(); ++i) {
     for (const StoredTensor& tensor : reader.files_[i].tensors()) {
       const PieceName name = *parse_piece_name(tensor.name);
       reader.stored_[{name.array, name.parameter}].push_back(
           {.begin = name.begin, .elements = tensor.shape[0], .file = i, .tensor = &tensor});
     }
+    PLIMSOLL_CHECK(reader.add_weights(i));
+  }
   for (auto& [array, pieces] : reader.stored_) std::ranges::sort(pieces, {}, &Stored::begin);
   for (const SavedArray& array : expected) PLIMSOLL_CHECK(reader.check_cover(array));
   return reader;
 }
 
+// Which weights the file has checksums of.
+Result<void> CheckpointReader::add_weights(size_t file) {
+  for (const auto& [name, sum] : files_[file].metadata()) {
+    if (!name.starts_with(fmt::format("{}:", kWeights))) continue;
+    const std::optional<WeightPiece> piece = parse_weight_piece(name);
+    if (!piece)
+      return wrong(files_[file].name(), name, "is no piece of the model's weights",
+                   "weights:PARAMETER:BEGIN:ELEMENTS");
+    stored_[{std::string(kWeights), piece->parameter}].push_back(
+        {.begin = piece->begin, .elements = piece->elements, .file = file});
+  }
+  return {};
+}
+
 Result<void> CheckpointReader::add_file(const fs::path& path, const CheckpointState& state) {
   PLIMSOLL_TRY(file, SafetensorsFile::open(path));
+  if (state.has_checksums()) PLIMSOLL_CHECK(check_step_of(file, state.step));
   for (const StoredTensor& tensor : file.tensors()) {
     const std::optional<PieceName> name = parse_piece_name(tensor.name);
     const bool is_state = name && std::ranges::find(state.states, name->array) != state.states.end();
@@ -109,7 +152,8 @@ Result<void> CheckpointReader::check_cover(const SavedArray& array) const {
     }
   if (end == array.elements) return {};
   return wrong(folder.string(), fmt::format("{}:{}", array.state, array.parameter),
-               fmt::format("the optimizer's files hold the elements up to {}", end),
+               fmt::format("the optimizer's files hold {} up to {}",
+                           array.state == kWeights ? "checksums of the elements" : "the elements", end),
                fmt::format("{}, each once", array.elements));
 }
 
@@ -126,18 +170,17 @@ Result<void> CheckpointReader::check_states_of(const SafetensorsFile& file) cons
 // `name` is "weights:PARAMETER:BEGIN:ELEMENTS".
 Result<void> CheckpointReader::check_weights_of(const SafetensorsFile& file, const std::string& name,
                                                 const std::string& sum) const {
-  const size_t colon = name.rfind(':');
-  const std::optional<PieceName> piece = parse_piece_name(std::string_view(name).substr(0, colon));
-  const std::optional<int64_t> elements = number_in(std::string_view(name).substr(colon + 1));
-  const ModelTensor* const tensor = piece && elements ? model_.front().find(piece->parameter) : nullptr;
-  const auto bytes = static_cast<uint64_t>(elements.value_or(0)) * sizeof(float);
-  const auto begin = static_cast<uint64_t>(piece ? piece->begin : 0) * sizeof(float);
+  const WeightPiece piece = *parse_weight_piece(name);  // as add_weights() saw
+  const ModelTensor* const tensor = model_.front().find(piece.parameter);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(sizeof(float));
+  const uint64_t bytes = static_cast<uint64_t>(std::min(piece.elements, kMost)) * sizeof(float);
+  const uint64_t begin = static_cast<uint64_t>(std::min(piece.begin, kMost)) * sizeof(float);
   if (tensor == nullptr || begin > tensor->stored.bytes() || bytes > tensor->stored.bytes() - begin)
     return wrong(file.name(), name, "is no piece of the model's weights", "weights:PARAMETER:BEGIN:ELEMENTS");
   PLIMSOLL_TRY(found, checksum_of(bytes, [&](uint64_t at, std::span<std::byte> to) {
                  return model_.front().read(*tensor, begin + at, to);
                }));
-  if (checksum_text(found) != sum) return changed(model_.front().file_of(*tensor), piece->parameter);
+  if (checksum_text(found) != sum) return changed(model_.front().file_of(*tensor), piece.parameter);
   return {};
 }
 

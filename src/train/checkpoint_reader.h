@@ -5,8 +5,9 @@
 //   PLIMSOLL_CHECK(reader.check_sums(rank, ranks));
 //   PLIMSOLL_CHECK(reader.read("exp_avg", "model.norm.weight", begin, to));
 //
-// Errors, with the file: what is missing or cut; tensors that aren't pieces of the model's parameters, or
-// that leave elements out; data whose checksum isn't the one that was saved.
+// Errors, with the file: what is missing or cut, or was written after another step; tensors that aren't
+// pieces of the model's parameters, or that leave elements out; data whose checksum isn't the one that was
+// saved, or that has none.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace plimsoll {
 
-// A state of a parameter.
+// A state of a parameter, or as kWeights (train/checkpoint_writer.h) the checksums of its weights.
 struct SavedArray {
   std::string state, parameter;
   int64_t elements = 0;
@@ -45,11 +46,12 @@ class CheckpointReader {
   struct Stored {
     int64_t begin = 0, elements = 0;
     size_t file = 0;
-    const StoredTensor* tensor = nullptr;
+    const StoredTensor* tensor = nullptr;  // null: the checksum of weights, which are in the model's file
   };
   using Array = std::pair<std::string, std::string>;  // state, parameter
 
   Result<void> add_file(const std::filesystem::path& path, const CheckpointState& state);
+  Result<void> add_weights(size_t file);
   Result<void> check_cover(const SavedArray& array) const;
   Result<void> check_states_of(const SafetensorsFile& file) const;
   Result<void> check_weights_of(const SafetensorsFile& file, const std::string& name,

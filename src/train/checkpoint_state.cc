@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/read_file.h"
+#include "base/units.h"
+#include "strategy/limits.h"
+#include "train/checksum.h"
 
 namespace plimsoll {
 namespace {
@@ -14,7 +19,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormatName = "plimsoll.checkpoint/";
-constexpr int kFormat = 1;
+constexpr int kFormat = 2, kOldestFormat = 1;
+constexpr std::string_view kChecksumLine = "  \"checksum\": \"";
 constexpr size_t kMostBytes = size_t{16} << 20;
 
 // Takes typed members out of the object; the first that is missing or of another type is kept as the error.
@@ -68,7 +74,7 @@ class Members {
   std::optional<Error> error_;
 };
 
-Result<void> check_format(const std::string& format, const std::string& file) {
+Result<int> format_number(const std::string& format, const std::string& file) {
   const auto refuse = [&](std::string hint) {
     return fail({.position = {.file = file, .key = "format"},
                  .message = fmt::format("is \"{}\"", format),
@@ -81,7 +87,36 @@ Result<void> check_format(const std::string& format, const std::string& file) {
   const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), version);
   if (problem != std::errc() || end != number.data() + number.size()) return refuse("");
   if (version > kFormat) return refuse("a newer version of Plimsoll wrote it");
-  if (version < kFormat) return refuse("");
+  if (version < kOldestFormat) return refuse("");
+  return version;
+}
+
+// Of the bytes before the last member's line.
+Result<void> check_checksum(std::string_view text, const std::string& file) {
+  const size_t line = text.rfind(kChecksumLine);
+  const auto refuse = [&](const char* message) {
+    return fail({.position = {.file = file, .key = "checksum"},
+                 .message = message,
+                 .expected = "the bytes that were written"});
+  };
+  if (line == std::string_view::npos) return refuse("is missing");
+  const std::string sum = checksum_text(checksum(std::as_bytes(std::span(text.substr(0, line)))));
+  if (text.substr(line + kChecksumLine.size()) == sum + "\"\n}\n") return {};
+  return refuse("is another one than that of the file, which isn't what was saved");
+}
+
+// A step takes at least one sequence and at most the largest batch that a job can have.
+Result<void> check_numbers(const CheckpointState& s, const std::string& file) {
+  const auto refuse = [&](const char* key, int64_t value, std::string expected) {
+    return fail({.position = {.file = file, .key = key},
+                 .message = fmt::format("is {}", value),
+                 .expected = std::move(expected)});
+  };
+  if (s.step > kMaxSteps) return refuse("step", s.step, fmt::format("at most {}", kMaxSteps));
+  if (s.samples < s.step || s.samples / s.step > kMaxGlobalBatch)
+    return refuse("samples", s.samples,
+                  fmt::format("what {} steps can have seen, such as {} of batches of {}", s.step,
+                              saturating_multiply(s.step, s.global_batch), s.global_batch));
   return {};
 }
 
@@ -101,9 +136,13 @@ std::string checkpoint_state_text(const CheckpointState& s) {
                   {"zero_stage", s.zero_stage},
                   {"precision", s.precision},
                   {"loss", s.loss},
-                  {"job", s.job}};
+                  {"job", s.job},
+                  {"config_checksum", s.config_checksum}};
   constexpr int kIndent = 2;
-  return json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string text = json.dump(kIndent, ' ', false, Json::error_handler_t::replace);
+  text.replace(text.rfind('\n'), std::string::npos, ",\n");  // instead of the closing brace
+  const std::string sum = checksum_text(checksum(std::as_bytes(std::span(text))));
+  return text + std::string(kChecksumLine) + sum + "\"\n}\n";
 }
 
 Result<CheckpointState> parse_checkpoint_state(std::string_view text, const std::string& file) {
@@ -116,8 +155,10 @@ Result<CheckpointState> parse_checkpoint_state(std::string_view text, const std:
   std::string format;
   members.take("format", format);
   if (members.error()) return fail(*members.error());
-  PLIMSOLL_CHECK(check_format(format, file));
+  PLIMSOLL_TRY(number, format_number(format, file));
   CheckpointState s;
+  s.format = number;
+  if (s.has_checksums()) PLIMSOLL_CHECK(check_checksum(text, file));
   members.take("step", s.step, 1);
   members.take("samples", s.samples);
   members.take("data_fingerprint", s.data_fingerprint);
@@ -131,7 +172,9 @@ Result<CheckpointState> parse_checkpoint_state(std::string_view text, const std:
   members.take("precision", s.precision);
   members.take("loss", s.loss);
   members.take("job", s.job);
+  if (s.has_checksums()) members.take("config_checksum", s.config_checksum);
   if (members.error()) return fail(*members.error());
+  PLIMSOLL_CHECK(check_numbers(s, file));
   return s;
 }
 

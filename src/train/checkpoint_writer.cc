@@ -1,17 +1,14 @@
 #include "train/checkpoint_writer.h"
 
 #include <ATen/core/Tensor.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 
 #include "base/replacing_file.h"
 #include "train/agreement.h"
+#include "train/checkpoint_folder.h"
 #include "train/checkpoint_pieces.h"
 #include "train/checksum.h"
 #include "weights/model_weights.h"
@@ -21,21 +18,6 @@ namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
-
-tl::unexpected<Error> unwritable(const fs::path& path, const std::string& why) {
-  return fail({.position = {.file = path.string()},
-               .message = fmt::format("can't be written: {}", why),
-               .expected = "a folder with enough space that may be written to"});
-}
-
-Result<void> sync_folder(const fs::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return unwritable(folder, std::strerror(errno));
-  const int why = fsync(descriptor) == 0 ? 0 : errno;
-  close(descriptor);
-  if (why != 0 && why != EINVAL) return unwritable(folder, std::strerror(why));  // EINVAL: no such call there
-  return {};
-}
 
 Result<void> put_file(const fs::path& path, const std::string& text) {
   PLIMSOLL_TRY(file, ReplacingFile::create(path, text.size()));
@@ -73,8 +55,8 @@ class CheckpointWriter {
   Result<void> lay_out() {
     std::error_code problem;
     fs::remove_all(partial_, problem);
-    if (!problem) fs::create_directories(partial_, problem);
-    if (problem) return unwritable(partial_, problem.message());
+    if (problem) return unwritable_folder(partial_, problem.message());
+    PLIMSOLL_CHECK(make_synced_folder(partial_));
     PLIMSOLL_TRY(laid_out, SharedModelWriter::lay_out(partial_, specs_));
     return put_file(partial_ / "config.json", content_.model_config);
   }
@@ -94,6 +76,7 @@ class CheckpointWriter {
     PLIMSOLL_TRY(model, SharedModelWriter::join(partial_, specs_));
     std::vector<TensorSpec> specs;
     SafetensorsMetadata metadata = kPyTorchMetadata;
+    metadata[std::string(kStepKey)] = fmt::format("{}", content_.state.step);
     PLIMSOLL_CHECK(for_each_weight([&](const std::string& parameter, const Piece& piece, Data bytes) {
       metadata[piece_name(kWeights, parameter, piece.begin) + fmt::format(":{}", piece.elements)] =
           checksum_text(checksum(bytes));
@@ -142,11 +125,12 @@ class CheckpointWriter {
   Result<void> finish() {
     CheckpointState state = content_.state;
     state.ranks = ranks_;
+    state.config_checksum = checksum_text(checksum(std::as_bytes(std::span(content_.model_config))));
     PLIMSOLL_CHECK(put_file(partial_ / kStateFile, checkpoint_state_text(state)));
     PLIMSOLL_CHECK(sync_folder(partial_));
     std::error_code problem;
     fs::rename(partial_, content_.folder, problem);
-    if (problem) return unwritable(content_.folder, problem.message());
+    if (problem) return unwritable_folder(content_.folder, problem.message());
     return sync_folder(content_.folder.has_parent_path() ? content_.folder.parent_path() : ".");
   }
 
@@ -170,7 +154,7 @@ std::string piece_name(std::string_view array, std::string_view parameter, int64
 
 Result<void> agree_on(runtime::Communicator* communicator, const Result<void>& own) {
   if (communicator == nullptr || communicator->size() == 1) return own;
-  return agree(*communicator, own, "");
+  return agree(*communicator, own, {});
 }
 
 Result<void> write_checkpoint(runtime::TrainingRun& run, const CheckpointContent& content) {

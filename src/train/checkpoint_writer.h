@@ -41,5 +41,6 @@ Result<void> agree_on(runtime::Communicator* communicator, const Result<void>& o
 // under which the file's metadata has the CRC-32. "exp_avg:model.norm.weight:128": from element 128 on.
 std::string piece_name(std::string_view array, std::string_view parameter, int64_t begin);
 inline constexpr std::string_view kWeights = "weights";  // the array of a checksum of the model's file
+inline constexpr std::string_view kStepKey = "step";     // in the metadata: after which step it was written
 
 }  // namespace plimsoll

@@ -15,9 +15,11 @@
 #include "strategy/field.h"
 #include "strategy/job_file.h"
 #include "strategy/names.h"
+#include "train/checkpoint_folder.h"
 #include "train/checkpoint_pieces.h"
 #include "train/checkpoint_reader.h"
 #include "train/checkpoint_writer.h"
+#include "train/checksum.h"
 #include "train/model_config.h"
 
 namespace plimsoll {
@@ -53,6 +55,34 @@ tl::unexpected<Error> other(const fs::path& folder, const std::string& key, std:
                                    folder.string())});
 }
 
+// What isn't as it was saved.
+Error damaged(Error error) {
+  if (error.hint.empty()) error.hint = "remove this checkpoint's folder to go on from the one before";
+  return error;
+}
+
+// It is of the step that the folder's name says.
+Result<CheckpointState> read_state(const fs::path& folder) {
+  Result<CheckpointState> state = read_checkpoint_state(folder);
+  if (!state) return fail(damaged(state.error()));
+  const std::string name = checkpoint_name(state->step);
+  if (step_of(folder.filename().string()) == state->step) return state;
+  return fail(damaged({.position = {.file = (folder / kStateFile).string(), .key = "step"},
+                       .message = fmt::format("is {}, but the folder is not {}", state->step, name),
+                       .expected = "the state of the checkpoint in this folder"}));
+}
+
+Result<std::string> read_config(const fs::path& file, const CheckpointState& state) {
+  Result<std::string> text =
+      read_file(file, {.most_bytes = kMaxConfigBytes, .expected = "a model's config.json"});
+  if (!text) return fail(damaged(text.error()));
+  const std::string sum = checksum_text(checksum(std::as_bytes(std::span(*text))));
+  if (!state.has_checksums() || sum == state.config_checksum) return text;
+  return fail(damaged({.position = {.file = file.string()},
+                       .message = "isn't what was saved: its checksum is another one",
+                       .expected = "the bytes that were written"}));
+}
+
 }  // namespace
 
 std::string checkpoint_name(int64_t step) { return fmt::format("{}{:06}", kPrefix, step); }
@@ -82,11 +112,18 @@ Result<Checkpoints> Checkpoints::open(CheckpointsOptions options) {
                                         found.back().filename().string()),
                  .expected = "a folder without checkpoints",
                  .hint = "name another folder, or go on with train.resume = true"});
-  PLIMSOLL_TRY(state, read_checkpoint_state(found.back()));
+  PLIMSOLL_TRY(state, read_state(found.back()));
   checkpoints.last_ = found.back();
   checkpoints.from_ = {.folder = found.back(), .state = std::move(state)};
   PLIMSOLL_CHECK(checkpoints.check_saved());
   return checkpoints;
+}
+
+std::string Checkpoints::found_text() const {
+  if (!from_) return "none";
+  const std::string state = checkpoint_state_text(from_->state);
+  return fmt::format("{} (state {})", from_->folder.filename().string(),
+                     checksum_text(checksum(std::as_bytes(std::span(state)))));
 }
 
 // What is known before data and weights are opened.
@@ -94,8 +131,7 @@ Result<void> Checkpoints::check_saved() {
   const auto& [folder, state] = *from_;
   const ResolvedJob& job = options_.job;
   const fs::path config = folder / "config.json";
-  PLIMSOLL_TRY(saved,
-               read_file(config, {.most_bytes = kMaxConfigBytes, .expected = "a model's config.json"}));
+  PLIMSOLL_TRY(saved, read_config(config, state));
   PLIMSOLL_CHECK(check_same_model(saved, config.string(), options_.model_config));
   const std::string optimizer = name_of(job.optimizer);
   if (state.optimizer != optimizer)
@@ -113,6 +149,11 @@ Result<void> Checkpoints::check_saved() {
                     "they were, losses will not be those of a run without a break",
                     folder.string(), state.global_batch, job.batch.global_batch));
   note_settings(state);
+  if (!state.has_checksums())
+    notes_.push_back(
+        fmt::format("{} was written by an older version, without checksums of {} and config.json: "
+                    "damage in them can't be told",
+                    folder.string(), kStateFile));
   if (state.precision != name_of(job.precision))
     notes_.push_back(fmt::format("{} was written in {}, the run goes on in {}", folder.string(),
                                  state.precision, name_of(job.precision)));
@@ -145,6 +186,16 @@ Result<void> Checkpoints::check_data(const Batches& batches) {
                fmt::format("{}, of data.path and batch.sequence", print));
 }
 
+Result<void> Checkpoints::prepare_folder() const {
+  const bool is_done = from_ && from_->state.step >= options_.job.run.steps;
+  if (folder_.empty() || is_done) return {};
+  Result<void> done = check_is_writable(folder_, rank());
+  if (done) return {};
+  Error error = done.error();
+  error.position.key = "train.checkpoints";
+  return fail(std::move(error));
+}
+
 Result<void> Checkpoints::restore(runtime::TrainingRun& run, Batches& batches) {
   if (!from_) return {};
   Result<void> done = check_data(batches);
@@ -162,6 +213,8 @@ Result<void> Checkpoints::restore_states(runtime::TrainingRun& run) {
                  fmt::format("{}", fmt::join(names, ", ")));
   const auto name_of_parameter = [&](size_t i) { return options_.architecture.parameters[i].name; };
   std::vector<SavedArray> expected;
+  for (const ParameterTensor& p : options_.architecture.parameters)
+    expected.push_back({.state = std::string(kWeights), .parameter = p.name, .elements = p.elements()});
   for (const native::UnitTensors& u : run.training().units)
     for (const auto& [id, layout] : u.states)
       for (size_t i = 0; i < layout.tensors.size(); ++i)

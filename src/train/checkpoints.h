@@ -6,9 +6,10 @@
 //   PLIMSOLL_CHECK(checkpoints.restore(run, batches));         // after load()
 //   PLIMSOLL_CHECK(checkpoints.after_step(run, batches, loss));
 //
-// Every rank does the same. Without train.checkpoints nothing is read or written. Errors: a checkpoint of
-// another model, optimizer, seed or data; one that isn't whole; checkpoints that are there while train.resume
-// is false.
+// Every rank does the same, and finds the checkpoint itself: ranks compare found_text(), since a network file
+// system may show a machine an old list of the folder. Without train.checkpoints nothing is read or written.
+// Errors: a checkpoint of another model, optimizer, seed or data; one that isn't whole; checkpoints that are
+// there while train.resume is false.
 #pragma once
 
 #include <filesystem>
@@ -41,13 +42,17 @@ class Checkpoints {
 
   bool resumes() const { return from_.has_value(); }
   const std::filesystem::path& weights() const { return from_->folder; }  // REQUIRES resumes()
-  const std::filesystem::path& last() const {
-    return last_;
-  }                                                      // the one written last, or gone on from; empty: none
+  // The one written last, or gone on from; empty: none.
+  const std::filesystem::path& last() const { return last_; }
+  const std::string& model_config() const { return options_.model_config; }
+  // Which checkpoint the run goes on from, for ranks to compare; "none".
+  std::string found_text() const;
   bool is_save_wrong() const { return is_save_wrong_; }  // the error that every rank has after the same step
   // What a resumed run has other than the one that was saved, and does no harm.
   const std::vector<std::string>& notes() const { return notes_; }
 
+  // Before the first step. Error: the folder can't be made or written to, and a checkpoint will be.
+  Result<void> prepare_folder() const;
   // The states, the step and the data's position. Does nothing for a run that doesn't resume. REQUIRES
   // run.load() was called, with weights().
   Result<void> restore(runtime::TrainingRun& run, Batches& batches);

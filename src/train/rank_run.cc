@@ -9,10 +9,10 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/data_dir.h"
 #include "cli/command.h"
-#include "cli/output_file.h"
 #include "importers/hf_config/presets.h"
 #include "runtime/communication/gloo.h"
 #include "runtime/communication/texts.h"
@@ -21,12 +21,12 @@
 #include "runtime/resident_memory.h"
 #include "runtime/training_run.h"
 #include "strategy/job_file.h"
-#include "strategy/resolve.h"
 #include "strategy/usage.h"
 #include "train/agreement.h"
 #include "train/batch_dump.h"
 #include "train/batches.h"
 #include "train/checkpoints.h"
+#include "train/found_files.h"
 #include "train/gradient_file.h"
 #include "train/model_config.h"
 #include "train/recording_files.h"
@@ -41,73 +41,6 @@ namespace {
 using runtime::Communicator;
 using runtime::TrainingRun;
 
-Result<Job> read_job(const TrainRequest& request) {
-  Job job;
-  job.framework = Framework::kNative;
-  if (request.job_file) {
-    PLIMSOLL_TRY(read, read_job_file(*request.job_file));
-    job = std::move(read);
-    if (!job.given.contains("framework")) job.framework = Framework::kNative;
-  }
-  for (const std::string& setting : request.settings) PLIMSOLL_CHECK(apply_setting(job, setting));
-  if (job.framework != Framework::kNative)
-    return fail({.position = {.key = "framework"},
-                 .message = "plimsoll train runs framework native",
-                 .expected = "native, or no framework in the job file"});
-  if (job.model.name.empty())
-    return fail({.message = "no model is given",
-                 .expected = "model.name: a preset, a config.json or its folder",
-                 .hint = "`plimsoll models` lists the presets"});
-  return job;
-}
-
-// Without a number in the job, that of the processes which were started.
-Result<void> set_ranks(Job& job, int64_t ranks) {
-  const bool is_given = job.given.contains("hardware.gpus") || job.hardware.gpus != 1;
-  if (is_given && job.hardware.gpus != ranks)
-    return fail({.position = {.key = "hardware.gpus"},
-                 .message = fmt::format("the job is one of {} ranks, {} started", job.hardware.gpus,
-                                        ranks == 1 ? "1 was" : fmt::format("{} were", ranks)),
-                 .expected = "as many processes as the job says, or no hardware.gpus in it",
-                 .hint = fmt::format("`plimsoll train JOB --procs {}`", job.hardware.gpus)});
-  job.hardware.gpus = ranks;
-  return {};
-}
-
-// No two options write one file.
-Result<void> check_files(const TrainRequest& request) {
-  std::optional<std::string> predicted, measured;
-  if (request.recording) {
-    const RecordingFiles files = recording_files(*request.recording, 0);
-    predicted = files.predicted;
-    measured = files.measured;
-  }
-  return check_outputs({{.name = "--record", .path = predicted},
-                        {.name = "--record", .path = measured},
-                        {.name = "--dump-gradients", .path = request.gradients},
-                        {.name = "--dump-batches", .path = request.batches}},
-                       {});
-}
-
-Result<void> check_dumps(const TrainRequest& request, const ResolvedJob& job) {
-  for (const auto& [option, path] :
-       {std::pair("--dump-gradients", &request.gradients), std::pair("--dump-batches", &request.batches)})
-    if (*path == "-")
-      return fail({.position = {.file = option},
-                   .message = "standard output is the ranks' own",
-                   .expected = "a file to write to"});
-  if (job.mesh.world == 1) return {};
-  if (request.batches)
-    return fail({.position = {.file = "--dump-batches"},
-                 .message = fmt::format("the batch is divided among {} ranks", job.mesh.world),
-                 .expected = "one rank"});
-  if (request.gradients && job.zero.stage > 0)
-    return fail({.position = {.file = "--dump-gradients"},
-                 .message = "gradients are divided among the ranks",
-                 .expected = "one rank, or zero.stage 0"});
-  return {};
-}
-
 int thread_count(const ResolvedJob& job, int64_t local_ranks) {
   if (job.run.threads > 0) return static_cast<int>(job.run.threads);
   const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
@@ -121,8 +54,10 @@ class RankRun {
       : request_(request), place_(place), communicator_(communicator) {}
 
   Result<int> run() {
-    const Result<void> opened = open();
-    const Result<void> agreed = agree(communicator_, opened, opened ? to_toml(prepared_->job) : "");
+    Result<void> opened = open();
+    std::vector<Fact> facts;
+    if (opened && communicator_.size() > 1) opened = find_facts(facts);
+    const Result<void> agreed = agree(communicator_, opened, facts);
     if (!agreed) return end_together(communicator_, agreed.error());
     at::set_num_threads(thread_count(prepared_->resolved, place_.local_size));
     PLIMSOLL_CHECK(measure_machine());
@@ -158,6 +93,7 @@ class RankRun {
                                          .communicator = &communicator_}));
     run_ = std::move(run);
     PLIMSOLL_CHECK(check_memory());
+    PLIMSOLL_CHECK(checkpoints_->prepare_folder());
     if (request_.recording) {
       PLIMSOLL_CHECK(open_recording_folder(*request_.recording, place_));
       run_->start_recording();
@@ -166,6 +102,24 @@ class RankRun {
     log_ = std::move(log);
     PLIMSOLL_TRY(dump, BatchDump::open(request_.batches));
     dump_ = std::move(dump);
+    return {};
+  }
+
+  // What has to be the same on all ranks, though each has read it itself.
+  Result<void> find_facts(std::vector<Fact>& facts) const {
+    facts.push_back({.name = "the job", .value = to_toml(prepared_->job)});
+    facts.push_back({.name = "the model's configuration", .value = checkpoints_->model_config()});
+    facts.push_back({.name = "the checkpoint that is gone on from", .value = checkpoints_->found_text()});
+    PLIMSOLL_TRY(data, found_text(batches_->corpus()));
+    facts.push_back({.name = "what data.path holds", .value = std::move(data)});
+    if (held_out_) {
+      PLIMSOLL_TRY(held_out, found_text(held_out_->corpus()));
+      facts.push_back({.name = "what data.held_out holds", .value = std::move(held_out)});
+    }
+    if (stored_) {
+      PLIMSOLL_TRY(weights, found_text(*stored_));
+      facts.push_back({.name = "the weights to begin with", .value = std::move(weights)});
+    }
     return {};
   }
 
@@ -344,19 +298,6 @@ Error named(Error error, const runtime::ProcessPlace& place) {
 }
 
 }  // namespace
-
-Result<PreparedJob> prepare(const TrainRequest& request, int64_t ranks, int64_t local_ranks) {
-  PLIMSOLL_TRY(job, read_job(request));
-  PLIMSOLL_CHECK(set_ranks(job, ranks));
-  PLIMSOLL_TRY(architecture, read_model(job.model.name, data_dir(),
-                                        {.layers = job.model.layers, .overrides = job.model.overrides}));
-  PLIMSOLL_TRY(resolved,
-               resolve(job, architecture, {.name = "this machine's CPU", .gpus_per_node = local_ranks}));
-  PLIMSOLL_CHECK(check_dumps(request, resolved));
-  PLIMSOLL_CHECK(check_files(request));
-  return PreparedJob{
-      .job = std::move(job), .architecture = std::move(architecture), .resolved = std::move(resolved)};
-}
 
 Result<int> run_rank(const TrainRequest& request, const runtime::ProcessPlace& place) {
   runtime::MeasuredAllocator::install();
