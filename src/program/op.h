@@ -194,6 +194,7 @@ namespace plimsoll {
   X(kCrossEntropyBackward, "plimsoll::cross_entropy_backward", kInPlace)                                \
   X(kLoadWeights, "plimsoll::load_weights", kFramework)                                                 \
   X(kSquaredNorm, "plimsoll::squared_norm", kFramework)                                                 \
+  X(kCheckNorm, "plimsoll::check_norm", kFramework)                                                     \
   X(kClipByNorm, "plimsoll::clip_by_norm", kFramework)                                                  \
   X(kAdamwUpdate, "plimsoll::adamw_update", kFramework)                                                 \
   X(kSgdUpdate, "plimsoll::sgd_update", kFramework)                                                     \

@@ -44,6 +44,9 @@ class Host {
                                     std::span<at::Tensor> parts) = 0;
   // rotary_table: fp32 [sequence, rotary_dim / 2] each.
   virtual Result<void> fill_rotary_table(at::Tensor& cos, at::Tensor& sin) = 0;
+  // check_norm: the sum of squares of all gradients, the same on every rank. An error ends the step before it
+  // has changed weights or states.
+  virtual Result<void> check_norm(double squared) = 0;
 };
 
 struct ExecutorOptions {

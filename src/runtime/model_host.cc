@@ -59,4 +59,11 @@ Result<void> ModelHost::fill_rotary_table(at::Tensor& cos, at::Tensor& sin) {
   return {};
 }
 
+Result<void> ModelHost::check_norm(double squared) {
+  wrong_norm_.reset();
+  if (std::isfinite(squared)) return {};
+  wrong_norm_ = std::sqrt(squared);
+  return fail({.message = "the gradient norm is no number"});
+}
+
 }  // namespace plimsoll::runtime

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,11 +32,14 @@ class ModelHost final : public Host {
 
   Result<void> load_weights(const std::string& unit, at::Tensor& whole, std::span<at::Tensor> parts) override;
   Result<void> fill_rotary_table(at::Tensor& cos, at::Tensor& sin) override;
+  Result<void> check_norm(double squared) override;                 // errors: no number
+  std::optional<double> wrong_norm() const { return wrong_norm_; }  // what check_norm refused
 
  private:
   const Architecture& a_;
   const std::vector<native::UnitTensors>& units_;
   WeightSource source_;
+  std::optional<double> wrong_norm_;
 };
 
 }  // namespace plimsoll::runtime

@@ -134,7 +134,41 @@ Result<double> TrainingRun::evaluate(const BatchSource& batches, int64_t steps) 
       if (steps_to_record_ > 0) recorded_.push_back({.phase = "eval", .section = evaluation.backward});
       PLIMSOLL_CHECK(executor_->play(evaluation.backward));
     }
-  return mean_loss(sum / static_cast<double>(steps));
+  PLIMSOLL_TRY(loss, mean_loss(sum / static_cast<double>(steps)));
+  PLIMSOLL_CHECK(check_number("loss of the evaluation after step", steps_done_, loss));
+  return loss;
+}
+
+// Of what is the same on every rank.
+Result<void> TrainingRun::check_number(const std::string& what, int64_t step, double value) {
+  if (std::isfinite(value)) return {};
+  is_loss_wrong_ = true;
+  const bool is_updated = steps_done_ > 0;
+  return fail({.message = fmt::format("the {} {} is {}", what, step, std::isnan(value) ? "nan" : "inf"),
+               .expected = "a number",
+               .hint = is_updated
+                           ? "a lower train.learning_rate, more train.warmup_steps, or loop.clip_max_norm"
+                           : "nothing has been updated yet: look at train.weights, or at the precision"});
+}
+
+Result<void> TrainingRun::update(StepReport& report, const std::string& phase) {
+  const RunSettings& run = job_.run;
+  executor_->step = {.step = report.step,
+                     .learning_rate = report.learning_rate,
+                     .beta1 = run.beta1,
+                     .beta2 = run.beta2,
+                     .epsilon = run.epsilon,
+                     .weight_decay = run.weight_decay,
+                     .momentum = run.momentum,
+                     .decay_rate = run.decay_rate,
+                     .clip_threshold = run.clip_threshold};
+  const Result<void> updated = play(phase, training_.step);
+  if (const std::optional<double> norm = host_.wrong_norm())
+    return check_number("gradient norm of step", report.step, *norm);
+  PLIMSOLL_CHECK(updated);
+  PLIMSOLL_CHECK(executor_->finish());  // parameters are gathered
+  report.gradient_norm = std::sqrt(executor_->tensor(training_.squared_norm).item<double>());
+  return {};
 }
 
 Result<StepReport> TrainingRun::step(const BatchSource& batches) {
@@ -159,24 +193,8 @@ Result<StepReport> TrainingRun::step(const BatchSource& batches) {
   }
   PLIMSOLL_TRY(loss, mean_loss(report.loss));
   report.loss = loss;
-  is_loss_wrong_ = !std::isfinite(loss);
-  if (is_loss_wrong_)
-    return fail({.message = fmt::format("the loss of step {} is {}", report.step, loss),
-                 .expected = "a number",
-                 .hint = "a lower train.learning_rate, more train.warmup_steps, or loop.clip_max_norm"});
-  const RunSettings& run = job_.run;
-  executor_->step = {.step = report.step,
-                     .learning_rate = report.learning_rate,
-                     .beta1 = run.beta1,
-                     .beta2 = run.beta2,
-                     .epsilon = run.epsilon,
-                     .weight_decay = run.weight_decay,
-                     .momentum = run.momentum,
-                     .decay_rate = run.decay_rate,
-                     .clip_threshold = run.clip_threshold};
-  PLIMSOLL_CHECK(play(fmt::format("step{}", iteration), training_.step));
-  PLIMSOLL_CHECK(executor_->finish());  // the norm is summed over the ranks, parameters are gathered
-  report.gradient_norm = std::sqrt(executor_->tensor(training_.squared_norm).item<double>());
+  PLIMSOLL_CHECK(check_number("loss of step", report.step, loss));
+  PLIMSOLL_CHECK(update(report, fmt::format("step{}", iteration)));
   ++steps_done_;
   if (steps_to_record_ > 0 && --steps_to_record_ == 0) listen(nullptr);
   report.seconds = seconds_since(start);

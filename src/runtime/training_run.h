@@ -64,12 +64,14 @@ class TrainingRun {
   static Result<std::unique_ptr<TrainingRun>> make(const TrainingRunOptions& options);
 
   Result<void> load();
-  // Errors: a loss that is no number; what the executor says.
+  // Errors: a loss or a gradient norm that is no number, before anything is updated; what the executor says.
   Result<StepReport> step(const BatchSource& batches);
-  // The mean loss over so many steps' batches, without gradients. REQUIRES training().evaluation.
+  // The mean loss over so many steps' batches, without gradients. Errors: as step(). REQUIRES
+  // training().evaluation.
   Result<double> evaluate(const BatchSource& batches, int64_t steps);
   int64_t steps_done() const { return steps_done_; }
-  bool is_loss_wrong() const { return is_loss_wrong_; }  // the error that every rank has in the same step
+  // A loss or a norm was no number: the error that every rank has in the same step.
+  bool is_loss_wrong() const { return is_loss_wrong_; }
   void set_steps_done(int64_t steps) { steps_done_ = steps; }  // after a checkpoint was read
 
   // From now on through the end of the second step what is allocated is recorded. REQUIRES before load().
@@ -97,6 +99,8 @@ class TrainingRun {
   void listen(AllocationRecord* record);  // null: not any more
   Result<void> play(const std::string& phase, uint32_t section);
   Result<double> mean_loss(double own);
+  Result<void> update(StepReport& report, const std::string& phase);
+  Result<void> check_number(const std::string& what, int64_t step, double value);
   double seconds_under_way() const;
 
   const Architecture& a_;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/replacing_file.h"
+#include "runtime/finite.h"
 #include "train/agreement.h"
 #include "train/checkpoint_folder.h"
 #include "train/checkpoint_pieces.h"
@@ -71,13 +72,27 @@ class CheckpointWriter {
             static_cast<size_t>(piece.elements * array.element_size())};
   }
 
+  // A run that went on from other weights could only fail.
+  Result<void> check_numbers(const std::string& parameter, Data bytes) const {
+    const auto* const weights = reinterpret_cast<const float*>(bytes.data());  // NOLINT: masters are fp32
+    if (runtime::are_finite({weights, bytes.size() / sizeof(float)})) return {};
+    return fail({.position = {.file = content_.folder.string()},
+                 .message = fmt::format("isn't saved: after step {} weights of {} are no numbers",
+                                        content_.state.step, parameter),
+                 .expected = "finite weights",
+                 .hint = "a lower train.learning_rate, more train.warmup_steps, or loop.clip_max_norm; the "
+                         "checkpoint before is as it was"});
+  }
+
   // What this rank writes of each unit.
   Result<void> write_own() {
     PLIMSOLL_TRY(model, SharedModelWriter::join(partial_, specs_));
     std::vector<TensorSpec> specs;
     SafetensorsMetadata metadata = kPyTorchMetadata;
     metadata[std::string(kStepKey)] = fmt::format("{}", content_.state.step);
-    PLIMSOLL_CHECK(for_each_weight([&](const std::string& parameter, const Piece& piece, Data bytes) {
+    PLIMSOLL_CHECK(for_each_weight([&](const std::string& parameter, const Piece& piece,
+                                       Data bytes) -> Result<void> {
+      PLIMSOLL_CHECK(check_numbers(parameter, bytes));
       metadata[piece_name(kWeights, parameter, piece.begin) + fmt::format(":{}", piece.elements)] =
           checksum_text(checksum(bytes));
       return model.write(spec_of_.at(parameter), static_cast<uint64_t>(piece.begin) * sizeof(float), bytes);

@@ -5,8 +5,8 @@
 //
 // Bytes go from the tensors to the files: nothing is allocated that grows with the model, and of states on
 // disk one unit's at a time. Every rank calls it
-// after the same step. Errors, on every rank: what the file system says, of this rank or another; what was
-// written is removed again.
+// after the same step. Errors, on every rank: what the file system says, of this rank or another; weights
+// that are no numbers. What was written is removed again.
 #pragma once
 
 #include <filesystem>

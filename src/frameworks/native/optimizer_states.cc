@@ -145,7 +145,7 @@ void OptimizerStates::end_load() {
   const With<Category> category(r_.category, Category::kBuffer);
   const With<ModuleId> m(r_.module, r_.program().module("gradient_norm"));
   const With<Tier> tier(r_.tier, is_on_host() ? moved_tier(job_.offload) : Tier::kGpu);
-  squared_norm_ = ops::zeros(r_, ops::SizeList{}, DType::kFloat32);
+  squared_norm_ = ops::zeros(r_, ops::SizeList{}, DType::kFloat64);
 }
 
 // ---- step ----
@@ -189,6 +189,7 @@ void OptimizerStates::write_norm(const std::vector<Value>& gradients, const Step
   for (const Value& gradient : gradients) tensors.push_back(gradient.id());
   r_.emit_effect(OpKind::kSquaredNorm, tensors);
   if (hooks.sum_over_ranks) sum(squared_norm_, hooks);
+  r_.emit_effect(OpKind::kCheckNorm, std::vector<TensorId>{squared_norm_.id()});
 }
 
 // Collectives are the device's.

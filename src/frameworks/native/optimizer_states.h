@@ -58,12 +58,13 @@ class OptimizerStates {
   void add(const Unit& unit, int64_t first, const Value& shard, Value part);
   void end_load();
 
-  // Norm, clipping and update of all units.
+  // Norm, which may end the step before anything changes, clipping and update of all units.
   void step(std::vector<Value> gradients, const StepHooks& hooks);
 
   TensorId master(size_t unit) const { return units_[unit].master.id(); }
   std::vector<UnitState> states(size_t unit) const;
-  // The sum of the squared gradients before clipping, an fp32 scalar that each step overwrites.
+  // The sum of the squared gradients before clipping, an fp64 scalar that each step overwrites: squares of
+  // fp32 gradients don't fit into fp32.
   TensorId squared_norm() const { return squared_norm_.id(); }
 
  private:

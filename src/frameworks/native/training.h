@@ -40,7 +40,7 @@ struct Training {
   uint32_t load = 0;                    // section
   std::vector<MicroStep> micro_steps;   // of one optimizer step, in order; several may be one section
   uint32_t step = 0;                    // section
-  TensorId squared_norm;                // fp32 scalar: of the gradients before clipping, after `step`
+  TensorId squared_norm;                // fp64 scalar: of the gradients before clipping, after `step`
   std::optional<MicroStep> evaluation;  // its backward is unused
 };
 

@@ -57,7 +57,7 @@ class Zero : public GradientSink, public UnitHooks {
   // The whole tensor of parameter i, which a forward pass reads.
   const Value& parameter(size_t i) const { return parameters_[i]; }
   std::vector<UnitTensors> tensors() const;
-  // The sum of the squared gradients before clipping, an fp32 scalar that each step overwrites.
+  // The sum of the squared gradients before clipping, an fp64 scalar that each step overwrites.
   TensorId squared_norm() const { return optimizer_.squared_norm(); }
 
   // ---- hooks ----

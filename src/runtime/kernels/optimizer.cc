@@ -33,17 +33,19 @@ double sum_of_squares(const at::Tensor& t) {
   return all;
 }
 
-// result, gradients...
+// result (fp64), gradients...
 void squared_norm(KernelCall& call) {
   double sum = 0;
   for (size_t i = 1; i < call.input_count(); ++i) sum += sum_of_squares(call.input(i));
   call.input(0).fill_(sum);
 }
 
+void check_norm(KernelCall& call) { call.result = call.host().check_norm(call.input(0).item<double>()); }
+
 // As torch.nn.utils.clip_grad_norm_: gradient, sum of squares of all.
 void clip_by_norm(KernelCall& call) {
   constexpr double kNotZero = 1e-6;
-  const double norm = std::sqrt(static_cast<double>(call.input(1).item<float>()));
+  const double norm = std::sqrt(call.input(1).item<double>());
   const double factor = call.attributes<ScalarAttr>().value / (norm + kNotZero);
   if (factor < 1) call.input(0).mul_(factor);
 }
@@ -175,6 +177,7 @@ void load_weights(KernelCall& call) {
 
 void add_optimizer_kernels(SetKernel set) {
   set(OpKind::kSquaredNorm, {squared_norm});
+  set(OpKind::kCheckNorm, {check_norm});
   set(OpKind::kClipByNorm, {clip_by_norm});
   set(OpKind::kAdamwUpdate, {adamw_update});
   set(OpKind::kSgdUpdate, {sgd_update});
