@@ -32,12 +32,13 @@ Result<std::unique_ptr<TokenSource>> open_source(CorpusFiles found, const Corpus
                            });
 }
 
-uint64_t fingerprint_of(const CorpusFiles& found, const TokenSource& source, int64_t sequence) {
-  uint64_t print = mix(static_cast<uint64_t>(sequence));
+uint64_t fingerprint_of(const CorpusFiles& found, const TokenSource& source, const CorpusOptions& options) {
+  uint64_t print = mix(static_cast<uint64_t>(options.sequence));
   print = mix(print ^ static_cast<uint64_t>(found.format));
   print = mix(print ^ static_cast<uint64_t>(source.tokens()));
   print = mix(print ^ static_cast<uint64_t>(source.vocabulary()));
   for (const CorpusFile& file : found.files) print = mix(print ^ file.stamp.size);
+  for (const char c : options.document_separator) print = mix(print ^ static_cast<unsigned char>(c));
   return print;
 }
 
@@ -64,7 +65,8 @@ Result<Corpus> Corpus::open(const CorpusOptions& options) {
                  .hint = "train on more text or on shorter sequences"});
   Corpus corpus(std::move(source), options.sequence);
   corpus.notes_ = std::move(notes);
-  corpus.fingerprint_ = fingerprint_of(found, *corpus.source_, options.sequence);
+  corpus.fingerprint_ = fingerprint_of(found, *corpus.source_, options);
+  corpus.format_ = found.format;
   return corpus;
 }
 

@@ -66,6 +66,7 @@ class Corpus {
   // are cut; not of the files' places or times.
   uint64_t fingerprint() const { return fingerprint_; }
   uint64_t index_bytes() const { return source_->index_bytes(); }
+  CorpusFormat format() const { return format_; }
   const std::vector<std::string>& notes() const { return notes_; }
 
   // REQUIRES 0 <= window < windows() and to.size() == window_tokens().
@@ -77,6 +78,7 @@ class Corpus {
 
   std::unique_ptr<TokenSource> source_;
   int64_t sequence_;
+  CorpusFormat format_ = CorpusFormat::kText;
   uint64_t fingerprint_ = 0;
   std::vector<std::string> notes_;
 };

@@ -106,7 +106,7 @@ Result<CorpusFiles> find_corpus_files(const CorpusOptions& options) {
       return fail({.position = {.file = file.path.string()},
                    .message = fmt::format("is of another format than {}", found.files.front().path.string()),
                    .expected = "files of one format",
-                   .hint = "say which format they are of, or which endings to take"});
+                   .hint = "data.format says which format they are of, data.endings which of them to take"});
   return found;
 }
 

@@ -153,7 +153,7 @@ Result<std::unique_ptr<TokenSource>> open_token_files(std::vector<CorpusFile> fi
   if (!width || !vocabulary)
     return fail({.position = {.file = files.front().path.string()},
                  .message = fmt::format("has no sidecar that says its {}", width ? "vocabulary" : "dtype"),
-                 .expected = fmt::format("{}.json, or the dtype and the vocabulary in the job",
+                 .expected = fmt::format("{}.json, or data.token_dtype in the job",
                                          files.front().path.filename().string()),
                  .hint = "tools/tokenize_corpus writes tokens with a sidecar"});
   PLIMSOLL_CHECK(check_whole_tokens(files, *width));

@@ -251,6 +251,7 @@ struct TrainingLoop {
 
 enum class LearningRateSchedule { kConstant, kCosine };
 enum class DataFormat { kAutomatic, kText, kJsonLines, kTokens };
+enum class TokenDtype { kUInt16, kUInt32 };
 
 // What `plimsoll train` does with the program; no byte of an estimate depends on it.
 struct RunSettings {
@@ -278,8 +279,12 @@ struct RunSettings {
 struct DataChoice {
   std::string path;  // a file or a folder
   DataFormat format = DataFormat::kAutomatic;
-  std::string json_key = "text";  // of JSON lines
-  std::string held_out;           // a file or a folder, like `path`; empty: no evaluation
+  std::vector<std::string> endings;       // of the files to take from folders (".py"); empty: all
+  std::string json_key = "text";          // of JSON lines
+  std::string document_separator;         // in text; empty: a file is a document
+  bool end_of_document = true;            // an id behind each document of bytes
+  std::optional<TokenDtype> token_dtype;  // of token files without a sidecar
+  std::string held_out;                   // a file or a folder, like `path`; empty: no evaluation
 
   bool operator==(const DataChoice&) const = default;
 };

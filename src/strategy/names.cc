@@ -73,6 +73,8 @@ constexpr EnumName<DataFormat> kDataFormats[] = {{DataFormat::kAutomatic, "autom
                                                  {DataFormat::kText, "text"},
                                                  {DataFormat::kJsonLines, "json-lines"},
                                                  {DataFormat::kTokens, "tokens"}};
+constexpr EnumName<TokenDtype> kTokenDtypes[] = {{TokenDtype::kUInt16, "uint16"},
+                                                 {TokenDtype::kUInt32, "uint32"}};
 
 constexpr EnumName<OffloadTarget> kOffloadTargets[] = {{OffloadTarget::kNone, "none"},
                                                        {OffloadTarget::kHost, "host"},
@@ -180,6 +182,10 @@ std::span<const EnumName<LearningRateSchedule>> enum_names() {
 template <>
 std::span<const EnumName<DataFormat>> enum_names() {
   return kDataFormats;
+}
+template <>
+std::span<const EnumName<TokenDtype>> enum_names() {
+  return kTokenDtypes;
 }
 template <>
 std::span<const EnumName<UseCache>> enum_names() {

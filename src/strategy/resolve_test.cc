@@ -349,6 +349,21 @@ TEST(Resolve, SettingsOfOtherOptimizersAreNoted) {
                           "train.momentum has no effect with adafactor, it is read by sgd-momentum"));
 }
 
+// ... and what neither the schedule nor the machine reads.
+TEST(Resolve, SettingsThatTrainingDoesNotReadAreNoted) {
+  Job job;
+  for (const char* setting :
+       {"train.schedule=constant", "train.final_learning_rate=0.1", "train.warmup_steps=5", "train.steps=5",
+        "train.resume=false", "hardware.gpu=a100-80gb"})
+    ASSERT_TRUE(apply_setting(job, setting));
+  EXPECT_THAT(notes_on_training(job),
+              ElementsAre(HasSubstr("train.warmup_steps 5 are no fewer than train.steps 5"),
+                          "train.final_learning_rate has no effect here: it needs train.schedule = cosine",
+                          "train.resume has no effect here: it needs train.checkpoints",
+                          HasSubstr("hardware.gpu has no effect here")));
+  EXPECT_THAT(notes_on_training({}), ElementsAre());
+}
+
 TEST(Resolve, HarmlessOptionsWithoutEffectAreNoted) {
   const auto note_of = [](std::initializer_list<std::string_view> settings, const Architecture& a = llama()) {
     const auto notes = resolved(settings, a)->notes;

@@ -199,12 +199,25 @@ std::vector<std::string> notes_on_optimizer(const Job& job) {
   return notes;
 }
 
-std::vector<std::string> notes_on_schedule(const RunSettings& run) {
-  if (run.warmup_steps == 0 || run.warmup_steps < run.steps) return {};
-  return {
-      fmt::format("train.warmup_steps {} are no fewer than train.steps {}: the run ends before the learning "
-                  "rate has warmed up",
-                  run.warmup_steps, run.steps)};
+std::vector<std::string> notes_on_training(const Job& job) {
+  const RunSettings& run = job.run;
+  std::vector<std::string> notes;
+  if (run.warmup_steps > 0 && run.warmup_steps >= run.steps)
+    notes.push_back(fmt::format(
+        "train.warmup_steps {} are no fewer than train.steps {}: the run ends before the learning "
+        "rate has warmed up",
+        run.warmup_steps, run.steps));
+  const auto unread = [&](bool is_unread, std::string_view path, std::string_view needs) {
+    if (is_unread) notes.push_back(fmt::format("{} has no effect here: it needs {}", path, needs));
+  };
+  unread(run.final_learning_rate != 0 && run.schedule == LearningRateSchedule::kConstant,
+         "train.final_learning_rate", "train.schedule = cosine");
+  unread(!run.resume && run.checkpoints.empty(), "train.resume", "train.checkpoints");
+  unread(!job.hardware.gpu.empty(), "hardware.gpu",
+         "`plimsoll estimate`, since `plimsoll train` runs on this machine's CPU");
+  unread(!job.allocator.configuration.empty(), "allocator.configuration",
+         "`plimsoll estimate`, since `plimsoll train` runs on this machine's CPU");
+  return notes;
 }
 
 }  // namespace plimsoll

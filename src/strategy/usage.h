@@ -22,7 +22,7 @@ std::optional<Unused> why_unused(std::string_view path, const ResolvedJob& resol
 
 // Notes for `plimsoll train`: given fields that the job's optimizer doesn't read.
 std::vector<std::string> notes_on_optimizer(const Job& job);
-// ... a schedule that the run ends before.
-std::vector<std::string> notes_on_schedule(const RunSettings& run);
+// ... a schedule that the run ends before; other fields that nothing reads in this job.
+std::vector<std::string> notes_on_training(const Job& job);
 
 }  // namespace plimsoll

@@ -22,7 +22,40 @@ std::optional<CorpusFormat> format_of(DataFormat format) {
   return std::nullopt;
 }
 
+std::optional<TokenWidth> width_of(std::optional<TokenDtype> dtype) {
+  if (!dtype) return std::nullopt;
+  return *dtype == TokenDtype::kUInt16 ? TokenWidth::kUInt16 : TokenWidth::kUInt32;
+}
+
+std::string_view name_of(CorpusFormat format) {
+  if (format == CorpusFormat::kText) return "text";
+  return format == CorpusFormat::kJsonLines ? "JSON lines" : "tokens";
+}
+
 }  // namespace
+
+Result<void> check_data_fields(const DataChoice& data, const std::vector<CorpusFormat>& formats) {
+  using enum CorpusFormat;
+  struct Reader {
+    const char* field;
+    bool is_given;
+    std::vector<CorpusFormat> formats;  // that read it
+  };
+  for (const auto& [field, is_given, readers] :
+       {Reader{"data.json_key", data.json_key != DataChoice{}.json_key, {kJsonLines}},
+        Reader{"data.document_separator", !data.document_separator.empty(), {kText}},
+        Reader{"data.end_of_document", !data.end_of_document, {kText, kJsonLines}},
+        Reader{"data.token_dtype", data.token_dtype.has_value(), {kTokens}}}) {
+    const bool is_read = std::ranges::find_first_of(readers, formats) != readers.end();
+    if (!is_given || is_read) continue;
+    return fail(
+        {.position = {.key = field},
+         .message = fmt::format("has no effect: the files of data.path are {}", name_of(formats.front())),
+         .expected = fmt::format("files of {}, or no {}", name_of(readers.front()), field),
+         .hint = "data.format says what the files are"});
+  }
+  return {};
+}
 
 Result<Batches> Batches::open(const ResolvedJob& job, int64_t vocabulary, int64_t rank) {
   if (job.data.path.empty())
@@ -45,7 +78,11 @@ Result<Batches> Batches::open_held_out(const ResolvedJob& job, int64_t vocabular
 Result<Batches> Batches::make(const ResolvedJob& job, CorpusOptions files, bool shuffled, int64_t vocabulary,
                               int64_t rank) {
   files.format = format_of(job.data.format);
+  files.endings = job.data.endings;
   files.text_key = job.data.json_key;
+  files.document_separator = job.data.document_separator;
+  files.end_of_document = job.data.end_of_document;
+  files.token_width = width_of(job.data.token_dtype);
   files.vocabulary = vocabulary;
   files.sequence = job.batch.sequence;
   PLIMSOLL_TRY(corpus, Corpus::open(files));

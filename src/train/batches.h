@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "corpus/corpus.h"
 #include "corpus/sampler.h"
@@ -9,6 +10,9 @@
 #include "strategy/job.h"
 
 namespace plimsoll {
+
+// Fields of [data] that no file reads. `formats`: what the files for training are, and those held out.
+Result<void> check_data_fields(const DataChoice& data, const std::vector<CorpusFormat>& formats);
 
 class Batches {
  public:

@@ -46,6 +46,14 @@ Result<void> set_ranks(Job& job, int64_t ranks) {
   return {};
 }
 
+// What would be without effect, and is more than a note: who asks for checkpoints relies on them.
+Result<void> check_checkpoints(const RunSettings& run) {
+  if (run.checkpoint_every == 0 || !run.checkpoints.empty()) return {};
+  return fail({.position = {.key = "train.checkpoint_every"},
+               .message = fmt::format("is {}, but there is no place for checkpoints", run.checkpoint_every),
+               .expected = "train.checkpoints: a folder"});
+}
+
 }  // namespace
 
 Result<PreparedJob> prepare(const TrainRequest& request, int64_t ranks, int64_t local_ranks) {
@@ -55,6 +63,7 @@ Result<PreparedJob> prepare(const TrainRequest& request, int64_t ranks, int64_t 
                                         {.layers = job.model.layers, .overrides = job.model.overrides}));
   PLIMSOLL_TRY(resolved,
                resolve(job, architecture, {.name = "this machine's CPU", .gpus_per_node = local_ranks}));
+  PLIMSOLL_CHECK(check_checkpoints(job.run));
   PLIMSOLL_CHECK(check_dumps(request, resolved));
   PLIMSOLL_CHECK(check_files(request, job));
   return PreparedJob{

@@ -86,6 +86,9 @@ class RankRun {
     PLIMSOLL_TRY(batches, Batches::open(job, architecture.vocab, place_.rank));
     batches_ = std::move(batches);
     PLIMSOLL_CHECK(open_held_out());
+    std::vector<CorpusFormat> formats{batches_->corpus().format()};
+    if (held_out_) formats.push_back(held_out_->corpus().format());
+    PLIMSOLL_CHECK(check_data_fields(job.data, formats));
     PLIMSOLL_TRY(source, weights());
     PLIMSOLL_TRY(run, TrainingRun::make({.architecture = architecture,
                                          .job = job,
@@ -191,11 +194,36 @@ class RankRun {
   void say_where_it_begins() const {
     if (place_.rank != 0) return;
     const auto say = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
-    for (const std::string& note : notes_on_optimizer(prepared_->job)) say("note: " + note);
-    for (const std::string& note : notes_on_schedule(prepared_->job.run)) say("note: " + note);
+    const auto say_notes = [&](const std::vector<std::string>& notes) {
+      for (const std::string& note : notes) say("note: " + note);
+    };
+    say_notes(notes_on_optimizer(prepared_->job));
+    say_notes(notes_on_training(prepared_->job));
+    say_notes(batches_->corpus().notes());
+    if (held_out_) say_notes(held_out_->corpus().notes());
+    if (stored_) say_notes(stored_->notes());
+    say_notes(notes_on_weights());
     if (!checkpoints_->resumes()) return;
     say(fmt::format("goes on after step {} from {}", run_->steps_done(), checkpoints_->weights().string()));
-    for (const std::string& note : checkpoints_->notes()) say("note: " + note);
+    say_notes(checkpoints_->notes());
+  }
+
+  std::vector<std::string> notes_on_weights() const {
+    const auto& [job, architecture, resolved] = *prepared_;
+    if (checkpoints_->resumes() && !job.run.weights.empty())
+      return {
+          fmt::format("train.weights isn't read: the run goes on from {}", checkpoints_->weights().string())};
+    if (stored_ || !ModelWeights::open(job.model.name)) return {};
+    return {
+        fmt::format("{} holds weights, which aren't read: the run begins with {}; train.weights = \"{}\" "
+                    "begins with them",
+                    job.model.name, weights_text(), job.model.name)};
+  }
+  // What the run began with, for notes and the page.
+  std::string weights_text() const {
+    const RunSettings& run = prepared_->resolved.run;
+    if (checkpoints_->resumes()) return checkpoints_->weights().string();
+    return run.weights.empty() ? fmt::format("fresh weights from seed {}", run.seed) : run.weights;
   }
 
   Result<int> say_nothing_is_left() const {
@@ -265,7 +293,9 @@ class RankRun {
     if (place_.rank == 0)
       print_answer(run_page(prepared_->architecture, prepared_->resolved, *run_, *log_,
                             {.memory = memory, .resident = resident},
-                            {.held_out = held_out_text(), .checkpoints = checkpoints_->last().string()}),
+                            {.weights = weights_text(),
+                             .held_out = held_out_text(),
+                             .checkpoints = checkpoints_->last().string()}),
                    false);
     return kAnswered;
   }

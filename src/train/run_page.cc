@@ -189,6 +189,7 @@ std::string run_page(const Architecture& architecture, const ResolvedJob& job,
   const bool has_peers = ranks.memory.size() > 1;
   std::string text = fmt::format("{}: {} steps of {} sequences of {} tokens\n", architecture.name,
                                  log.steps().size(), job.batch.global_batch, job.batch.sequence);
+  text += fmt::format("began with {}\n", words.weights);
   if (!log.steps().empty()) text += speed_text(log, has_peers, words.held_out);
   if (!words.checkpoints.empty()) text += fmt::format("checkpoint: {}\n", words.checkpoints);
   text += fmt::format(

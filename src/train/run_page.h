@@ -22,6 +22,7 @@ struct RankRows {
 };
 // What the run itself doesn't know.
 struct RunPageWords {
+  std::string weights;      // what it began with: a path, or "fresh weights from seed 0"
   std::string held_out;     // what the last evaluation was of
   std::string checkpoints;  // where the last one is; empty: none
 };
