@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "base/data_dir.h"
@@ -16,6 +15,7 @@
 #include "importers/hf_config/presets.h"
 #include "runtime/communication/gloo.h"
 #include "runtime/communication/texts.h"
+#include "runtime/cores.h"
 #include "runtime/machine_memory.h"
 #include "runtime/machine_peak.h"
 #include "runtime/resident_memory.h"
@@ -108,10 +108,10 @@ Result<void> check_dumps(const TrainRequest& request, const ResolvedJob& job) {
   return {};
 }
 
-int thread_count(const ResolvedJob& job, int64_t local_ranks) {
+Result<int> thread_count(const ResolvedJob& job, Communicator& communicator) {
   if (job.run.threads > 0) return static_cast<int>(job.run.threads);
-  const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-  return static_cast<int>(std::max<int64_t>(1, cores / local_ranks));
+  PLIMSOLL_TRY(cores, runtime::cores_of_rank(communicator));
+  return static_cast<int>(cores);
 }
 
 // A rank between its start and the end of training.
@@ -124,7 +124,8 @@ class RankRun {
     const Result<void> opened = open();
     const Result<void> agreed = agree(communicator_, opened, opened ? to_toml(prepared_->job) : "");
     if (!agreed) return end_together(communicator_, agreed.error());
-    at::set_num_threads(thread_count(prepared_->resolved, place_.local_size));
+    PLIMSOLL_TRY(threads, thread_count(prepared_->resolved, communicator_));
+    at::set_num_threads(threads);
     PLIMSOLL_CHECK(measure_machine());
     PLIMSOLL_CHECK(run_->load());
     const Result<void> restored = checkpoints_->restore(*run_, *batches_);
