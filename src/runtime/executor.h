@@ -9,7 +9,8 @@
 // Collectives and transfers between tiers run beside computation, those of one stream one after another:
 // whoever reads, writes or frees a storage waits for what is under way on it. Storages of the tier kGpu come
 // from the tensor allocator, those of host tiers from host_memory.h, those on disk are parts of one file.
-// Not thread-safe. Errors: an op without a kernel, by name, before anything runs; a kernel that fails.
+// Not thread-safe. Errors: an op without a kernel, by name, before anything runs; what fails in an op,
+// exceptions included, with the op and its module; memory that isn't there, with category and bytes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -109,6 +110,7 @@ class Executor {
   bool is_on_disk(StorageId id) const { return program_->storage(id).tier == Tier::kDisk; }
   WorkQueue* queue_of(Stream stream) const { return queues_.at(static_cast<size_t>(stream)).get(); }
   Result<void> play_op(const Op& op);
+  Result<void> run_kernel(const Op& op);  // throws what LibTorch throws
   void allocate(TensorId id);
   void adopt(TensorId id, const at::Tensor& made);
   Result<void> free(StorageId id);
