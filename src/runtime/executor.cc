@@ -239,10 +239,18 @@ Result<void> Executor::play(uint32_t section) {
     if (statement.kind == StatementKind::kFree) PLIMSOLL_CHECK(free(StorageId{statement.index}));
     if (statement.kind != StatementKind::kOp) continue;
     const Op& op = program_->ops[statement.index];
+    PLIMSOLL_CHECK(check_ranks());
     if (observer != nullptr) observer->begin_op(op);
     PLIMSOLL_CHECK(play_op(op));
     if (observer != nullptr) observer->end_op();
   }
+  return {};
+}
+
+// The next collective may be minutes away.
+Result<void> Executor::check_ranks() const {
+  if (options_.communicator == nullptr) return {};
+  if (std::optional<Error> failure = options_.communicator->failure()) return fail(*std::move(failure));
   return {};
 }
 

@@ -103,5 +103,35 @@ TEST(OpErrors, MemoryOfAnOperatorsOwnSaysSo) {
   }
 }
 
+// Alone, and told of a rank that is gone after so many ops.
+class Failing final : public Communicator {
+ public:
+  explicit Failing(int ops) : left_(ops) {}
+  int64_t rank() const override { return 0; }
+  int64_t size() const override { return 1; }
+  std::unique_ptr<Work> all_reduce(at::Tensor&) override { return nullptr; }
+  std::unique_ptr<Work> reduce_scatter(at::Tensor&, at::Tensor&) override { return nullptr; }
+  std::unique_ptr<Work> all_gather(at::Tensor&, at::Tensor&) override { return nullptr; }
+  double seconds_under_way() const override { return 0; }
+  std::optional<Error> failure() const override {
+    if (left_-- > 0) return std::nullopt;
+    return Error{.message = "rank 3 is gone", .is_internal = true};
+  }
+
+ private:
+  mutable int left_;
+};
+
+TEST(Executor, StopsComputingWhenTheCommunicatorHasFailed) {
+  constexpr int kOps = 5;
+  for (const int ops : {0, kOps}) {
+    Failing communicator(ops);
+    const Result<TinyRun> run = play_tiny(communicator, {"batch.sequence=16"}, 1);
+    ASSERT_FALSE(run);
+    EXPECT_EQ(run.error().message, "rank 3 is gone");
+    EXPECT_TRUE(run.error().is_internal);
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::runtime
