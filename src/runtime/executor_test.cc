@@ -6,7 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <new>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "program/ops.h"
 #include "program/recorder.h"
@@ -66,9 +72,13 @@ TEST(OpErrors, ExceptionsOfAnyKindHaveTheirOp) {
 constexpr int64_t kTooMany = int64_t{1} << 50;  // bytes: more than addresses
 
 TEST(OpErrors, MemoryThatIsNotThereIsNamedByOpModuleCategoryAndBytes) {
-  for (const auto& [tier, whose] :
-       {std::pair(Tier::kGpu, "not enough memory for 1125899906842624 bytes"),
-        std::pair(Tier::kHost, "the host has no memory for 1125899906842624 bytes")}) {
+  std::vector<std::pair<Tier, std::string>> all = {
+      {Tier::kGpu, "not enough memory for 1125899906842624 bytes"},
+      {Tier::kHost, "the host has no memory for 1125899906842624 bytes"}};
+#ifdef __SANITIZE_ADDRESS__
+  all.pop_back();  // there an allocation of that size ends the process
+#endif
+  for (const auto& [tier, whose] : all) {
     Program program;
     program.is_complete = true;
     Recorder r(program, Recorder::Mode::kComplete);

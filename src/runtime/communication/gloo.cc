@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 
 #include "runtime/communication/carrier.h"
 #include "runtime/communication/collective.h"
@@ -101,18 +102,22 @@ class GlooCommunicator final : public QueuedCommunicator {
     return done;
   }
 
-  // While nothing runs. Errors: another rank has failed.
+  // While nothing runs. Errors: another rank has failed. A connection may have ended because that rank knows
+  // of a failure: it has until the next look to say which.
   Result<void> look() {
-    if (const std::optional<std::string> seen = watch_->seen())
-      return diagnose(
-          fmt::format("rank {} noticed it at rank {}: {}", place_.rank, watch_->neighbour(), plain(*seen)));
+    const std::optional<std::string> seen = watch_->seen();
+    const bool was_seen = std::exchange(has_seen_end_, seen.has_value());
+    const std::string noticed = !seen ? ""
+                                      : fmt::format("rank {} noticed it at rank {}: {}", place_.rank,
+                                                    watch_->neighbour(), plain(*seen));
+    if (seen && was_seen) return diagnose(noticed);
     try {
       if (!roll_.is_called()) return {};
     } catch (const std::exception& e) {
       disconnect();
-      return lost_store("", e.what());
+      return lost_store(noticed, e.what());
     }
-    return diagnose("");
+    return diagnose(noticed);
   }
 
   // The other ranks see this one's connections end, and call the roll too.
@@ -157,6 +162,7 @@ class GlooCommunicator final : public QueuedCommunicator {
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<Carrier> carrier_;
   std::optional<NeighbourWatch> watch_;
+  bool has_seen_end_ = false;  // of the watched connection, at the last look
 };
 
 class AloneCommunicator final : public Communicator {
