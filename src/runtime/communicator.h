@@ -1,6 +1,7 @@
 // The collectives that a program's ops need, over the ranks of its data-parallel group. Tensors are
 // contiguous, fp64, fp32 or bf16 and on the CPU; sizes and dtypes are the same on every rank (the program is,
 // but for offsets). Every rank calls the same collectives in the same order; a rank that doesn't is an error.
+// A rank that leaves while others compute is one too: whoever is ready first waits for the others.
 //
 //   const std::unique_ptr<Work> work = communicator.all_gather(whole, part);   // whole is [ranks x part]
 //   ... compute ...
@@ -16,6 +17,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -41,6 +45,9 @@ class Communicator {
   virtual std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) = 0;
   // So far: what collectives took, waited for or not.
   virtual double seconds_under_way() const = 0;
+  // Why no collective will succeed any more, known without calling one: a rank that computes looks here.
+  virtual std::optional<Error> failure() const = 0;
+  virtual std::vector<std::string> notes() const { return {}; }  // what isn't as fast as it could be
 };
 
 }  // namespace plimsoll::runtime

@@ -8,7 +8,10 @@
 
 #include <cassert>
 #include <chrono>
+#include <exception>
+#include <new>
 #include <set>
+#include <utility>
 
 #include "runtime/host_memory.h"
 #include "runtime/kernels/kernel.h"
@@ -38,9 +41,24 @@ at::ScalarType scalar_type_of(DType dtype) {
   }
 }
 
-tl::unexpected<Error> failed_in(const Program& p, const Op& op, const std::string& what) {
-  return fail({.message = fmt::format("{} in {}: {}", aten_name_of(op.kind), p.module_name(op.module), what),
-               .is_internal = true});
+// Position, hint and whose fault it is stay what they are.
+tl::unexpected<Error> failed_in(const Program& p, const Op& op, Error inner) {
+  inner.message = fmt::format("{} in {}: {}", aten_name_of(op.kind), p.module_name(op.module), inner.message);
+  return fail(std::move(inner));
+}
+
+// What libraries throw, as an error. The stack that LibTorch appends is of our own code.
+template <typename F>
+Result<void> without_exceptions(F&& f) {
+  try {
+    return f();
+  } catch (const c10::Error& e) {
+    return fail({.message = e.what_without_backtrace(), .is_internal = true});
+  } catch (const std::bad_alloc&) {
+    return fail({.message = "not enough memory for what the operator takes besides", .is_internal = true});
+  } catch (const std::exception& e) {
+    return fail({.message = e.what(), .is_internal = true});
+  }
 }
 
 // Kinds whose kernel is missing, named once each.
@@ -221,10 +239,18 @@ Result<void> Executor::play(uint32_t section) {
     if (statement.kind == StatementKind::kFree) PLIMSOLL_CHECK(free(StorageId{statement.index}));
     if (statement.kind != StatementKind::kOp) continue;
     const Op& op = program_->ops[statement.index];
+    PLIMSOLL_CHECK(check_ranks());
     if (observer != nullptr) observer->begin_op(op);
     PLIMSOLL_CHECK(play_op(op));
     if (observer != nullptr) observer->end_op();
   }
+  return {};
+}
+
+// The next collective may be minutes away.
+Result<void> Executor::check_ranks() const {
+  if (options_.communicator == nullptr) return {};
+  if (std::optional<Error> failure = options_.communicator->failure()) return fail(*std::move(failure));
   return {};
 }
 
@@ -233,19 +259,20 @@ Result<void> Executor::play_op(const Op& op) {
   const Program& p = *program_;
   if (!is_transfer(op.stream))  // a transfer waits for itself
     for (TensorId t : p.inputs(op)) PLIMSOLL_CHECK(wait_for(p.tensor(t).storage));
+  Result<void> done = without_exceptions([&] { return run_kernel(op); });
+  if (!done) return failed_in(p, op, std::move(done.error()));
+  return {};
+}
+
+Result<void> Executor::run_kernel(const Op& op) {
   const KernelRow& row = kernel_row(op.kind);
   if (!row.adopts && !shares_input_storage(op.kind))
-    for (TensorId t : p.outputs(op)) allocate(t);
+    for (TensorId t : program_->outputs(op)) allocate(t);
   KernelCall call(*this, op);
   const Clock::time_point start = Clock::now();
-  try {
-    row.run(call);
-  } catch (const c10::Error& e) {
-    return failed_in(p, op, e.what_without_backtrace());
-  }
+  row.run(call);
   if (op.is_recomputed) recompute_seconds += seconds_since(start);
-  if (!call.result) return failed_in(p, op, call.result.error().message);
-  return {};
+  return std::move(call.result);
 }
 
 void KernelCall::start(std::unique_ptr<Work> work) {
@@ -285,9 +312,14 @@ Result<at::Tensor> Executor::load(TensorId id) {
   const TensorInfo& info = program_->tensor(id);
   PLIMSOLL_CHECK(wait_for(info.storage));
   if (!is_on_disk(info.storage)) return tensor(id);
-  const c10::Storage memory = allocate_on_host(
-      {.bytes = program_->storage(info.storage).bytes, .category = Category::kTemporary, .tier = Tier::kHost},
-      *options_.allocator);
+  c10::Storage memory;
+  PLIMSOLL_CHECK(without_exceptions([&]() -> Result<void> {
+    memory = allocate_on_host({.bytes = program_->storage(info.storage).bytes,
+                               .category = Category::kTemporary,
+                               .tier = Tier::kHost},
+                              *options_.allocator);
+    return {};
+  }));
   const at::Tensor copy = make_tensor(memory, info, 0);
   PLIMSOLL_CHECK(disk_->read(disk_offsets_[info.storage.value], all_bytes_of(copy)));
   return copy;

@@ -9,7 +9,9 @@
 // Collectives and transfers between tiers run beside computation, those of one stream one after another:
 // whoever reads, writes or frees a storage waits for what is under way on it. Storages of the tier kGpu come
 // from the tensor allocator, those of host tiers from host_memory.h, those on disk are parts of one file.
-// Not thread-safe. Errors: an op without a kernel, by name, before anything runs; a kernel that fails.
+// Not thread-safe. Errors: an op without a kernel, by name, before anything runs; what fails in an op,
+// exceptions included, with the op and its module; memory that isn't there, with category and bytes; a rank
+// that is gone, before the next op.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -108,7 +110,9 @@ class Executor {
   Result<void> open_disk();
   bool is_on_disk(StorageId id) const { return program_->storage(id).tier == Tier::kDisk; }
   WorkQueue* queue_of(Stream stream) const { return queues_.at(static_cast<size_t>(stream)).get(); }
+  Result<void> check_ranks() const;
   Result<void> play_op(const Op& op);
+  Result<void> run_kernel(const Op& op);  // throws what LibTorch throws
   void allocate(TensorId id);
   void adopt(TensorId id, const at::Tensor& made);
   Result<void> free(StorageId id);

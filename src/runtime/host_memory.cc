@@ -30,7 +30,8 @@ c10::Storage allocate_on_host(const Storage& wanted, MeasuredAllocator& allocato
   assert(wanted.tier == Tier::kHost || wanted.tier == Tier::kHostPinned);
   const auto bytes = static_cast<size_t>(wanted.bytes.value);
   std::unique_ptr<void, Delete> memory(::operator new(bytes, kAlignment, std::nothrow));
-  TORCH_CHECK(memory != nullptr, "the host has no memory for ", bytes, " bytes");
+  TORCH_CHECK_WITH(OutOfMemoryError, memory != nullptr, "the host has no memory for ", bytes, " bytes of ",
+                   name_of(wanted.category));
   void* const data = memory.get();
   auto* const block = new Block{std::move(memory), {allocator, wanted.tier, wanted.category, wanted.bytes}};
   return c10::make_intrusive<c10::StorageImpl>(

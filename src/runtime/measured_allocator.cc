@@ -2,9 +2,11 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cassert>
+#include <string_view>
 
 #include "runtime/large_blocks.h"
 
@@ -31,7 +33,7 @@ class CountingAllocator final : public c10::Allocator {
   explicit CountingAllocator(c10::Allocator* base) : base_(base) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    void* const data = bytes < kLargeBlock ? base_->raw_allocate(bytes) : take_large(bytes);
+    void* const data = bytes < kLargeBlock ? take_small(bytes) : take_large(bytes);
     if (data != nullptr) instance().add(data, bytes, current_tag);
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
@@ -49,9 +51,20 @@ class CountingAllocator final : public c10::Allocator {
     else
       large_blocks().give_back(data, *bytes);
   }
+  [[noreturn]] static void refuse(size_t bytes) {
+    const std::string_view whose = current_tag ? name_of(*current_tag) : "what the operator takes besides";
+    C10_THROW_ERROR(OutOfMemoryError, c10::str("not enough memory for ", bytes, " bytes of ", whose));
+  }
+  void* take_small(size_t bytes) const {
+    try {
+      return base_->raw_allocate(bytes);
+    } catch (const c10::Error&) {
+      refuse(bytes);
+    }
+  }
   static void* take_large(size_t bytes) {
     void* const data = large_blocks().take(bytes);
-    TORCH_CHECK(data != nullptr, "not enough memory for a block of ", bytes, " bytes");
+    if (data == nullptr) refuse(bytes);
     return data;
   }
   c10::Allocator* base_;

@@ -87,6 +87,8 @@ TrainingRun::Recording TrainingRun::take_recording() {
 std::vector<std::string> TrainingRun::notes() const {
   std::vector<std::string> notes = training_.program.notes;
   notes.insert(notes.end(), executor_->notes().begin(), executor_->notes().end());
+  if (communicator_ == nullptr) return notes;
+  for (std::string& note : communicator_->notes()) notes.push_back(std::move(note));
   return notes;
 }
 

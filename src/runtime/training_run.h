@@ -90,7 +90,7 @@ class TrainingRun {
   const std::vector<PhaseMemoryReport>& memory() const { return memory_; }
   // What the model takes of a step of all ranks, whatever is computed again (program/op_flops.h).
   Flops flops_per_step() const;
-  std::vector<std::string> notes() const;  // of the program and of the disk
+  std::vector<std::string> notes() const;  // of the program, the disk and the communicator
   Bytes predicted_memory() const;          // of device and host together, in the phase that takes the most
 
  private:

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "importers/hf_config/presets.h"
 #include "runtime/communication/gloo.h"
 #include "runtime/communication/texts.h"
+#include "runtime/cores.h"
 #include "runtime/machine_memory.h"
 #include "runtime/machine_peak.h"
 #include "runtime/resident_memory.h"
@@ -41,10 +41,10 @@ namespace {
 using runtime::Communicator;
 using runtime::TrainingRun;
 
-int thread_count(const ResolvedJob& job, int64_t local_ranks) {
+Result<int> thread_count(const ResolvedJob& job, Communicator& communicator) {
   if (job.run.threads > 0) return static_cast<int>(job.run.threads);
-  const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-  return static_cast<int>(std::max<int64_t>(1, cores / local_ranks));
+  PLIMSOLL_TRY(cores, runtime::cores_of_rank(communicator));
+  return static_cast<int>(cores);
 }
 
 // A rank between its start and the end of training.
@@ -59,7 +59,8 @@ class RankRun {
     if (opened && communicator_.size() > 1) opened = find_facts(facts);
     const Result<void> agreed = agree(communicator_, opened, facts);
     if (!agreed) return end_together(communicator_, agreed.error());
-    at::set_num_threads(thread_count(prepared_->resolved, place_.local_size));
+    PLIMSOLL_TRY(threads, thread_count(prepared_->resolved, communicator_));
+    at::set_num_threads(threads);
     PLIMSOLL_CHECK(measure_machine());
     PLIMSOLL_CHECK(run_->load());
     const Result<void> restored = checkpoints_->restore(*run_, *batches_);

@@ -8,9 +8,11 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 
 #include "runtime/communication/carrier.h"
 #include "runtime/communication/collective.h"
+#include "runtime/communication/neighbour_watch.h"
 #include "runtime/communication/peers.h"
 #include "runtime/communication/queued_communicator.h"
 #include "runtime/communication/roll_call.h"
@@ -62,20 +64,28 @@ class GlooCommunicator final : public QueuedCommunicator {
         roll_(std::move(store), place.rank, place.size),
         peers_(std::move(peers)),
         carrier_(make_carrier()) {
+    watch_.emplace(*peers_, place.rank, place.size);
     begin({.look = [this] { return look(); }});
   }
-  ~GlooCommunicator() override { end(); }
+  ~GlooCommunicator() override {
+    roll_.give_up();
+    end();
+  }
 
   int64_t rank() const override { return place_.rank; }
   int64_t size() const override { return place_.size; }
+  std::vector<std::string> notes() const override { return notes_; }
 
  private:
   std::unique_ptr<Carrier> make_carrier() {
     const CarrierPlace place{
         .peers = *peers_, .rank = place_.rank, .ranks = place_.size, .timeout = options_.timeout};
-    std::unique_ptr<Carrier> direct;
-    if (options_.may_read_directly && place_.is_on_one_machine()) direct = make_direct_carrier(place);
-    return direct ? std::move(direct) : make_message_carrier(place);
+    if (!options_.may_read_directly || !place_.is_on_one_machine()) return make_message_carrier(place);
+    if (std::unique_ptr<Carrier> direct = make_direct_carrier(place)) return direct;
+    notes_.emplace_back(
+        "the ranks may not read each other's memory (process_vm_readv is refused, as containers and Yama's "
+        "ptrace_scope do): collectives go through sockets, which takes longer");
+    return make_message_carrier(place);
   }
 
   Result<void> run(const Collective& c) override {
@@ -92,27 +102,37 @@ class GlooCommunicator final : public QueuedCommunicator {
     return done;
   }
 
-  // While nothing runs. Errors: another rank has failed.
+  // While nothing runs. Errors: another rank has failed. A connection may have ended because that rank knows
+  // of a failure: it has until the next look to say which.
   Result<void> look() {
+    const std::optional<std::string> seen = watch_->seen();
+    const bool was_seen = std::exchange(has_seen_end_, seen.has_value());
+    const std::string noticed = !seen ? ""
+                                      : fmt::format("rank {} noticed it at rank {}: {}", place_.rank,
+                                                    watch_->neighbour(), plain(*seen));
+    if (seen && was_seen) return diagnose(noticed);
     try {
       if (!roll_.is_called()) return {};
     } catch (const std::exception& e) {
-      return lost_store(e.what());
+      disconnect();
+      return lost_store(noticed, e.what());
     }
-    return diagnose("");
+    return diagnose(noticed);
   }
 
   // The other ranks see this one's connections end, and call the roll too.
   void disconnect() {
+    watch_.reset();
     carrier_.reset();
     peers_.reset();
   }
 
+  // The reason is in the store before connections end by which others notice.
   Result<void> diagnose(const std::string& what) {
-    disconnect();
     try {
       const std::string first = roll_.call(what);
-      const std::vector<int64_t> missing = roll_.gather("present", options_.roll_call);
+      disconnect();
+      const std::vector<int64_t> missing = roll_.find_missing(options_.roll_call);
       if (missing.empty())
         return fail({.message = fmt::format("a collective failed though all ranks are there ({})", first),
                      .is_internal = true});
@@ -120,24 +140,29 @@ class GlooCommunicator final : public QueuedCommunicator {
                                           missing.size() == 1 ? "is" : "are", first),
                    .is_internal = true});
     } catch (const std::exception& e) {
-      return lost_store(e.what());
+      disconnect();
+      return lost_store(what, e.what());
     }
   }
 
-  Result<void> lost_store(const std::string& what) const {
+  // `noticed`: what the rank saw before; empty: nothing.
+  Result<void> lost_store(const std::string& noticed, const std::string& what) const {
     const auto* tcp = std::get_if<TcpRendezvous>(&place_.rendezvous);
     const bool is_of_rank_0 = tcp != nullptr && !tcp->has_server;
-    return fail({.message = fmt::format("{} ({} does not answer: {})",
-                                        is_of_rank_0 ? "rank 0 is gone" : "the job's store is gone",
-                                        text_of(place_), plain(what)),
+    return fail({.message = fmt::format("the job's store{} is gone ({} does not answer: {}){}{}",
+                                        is_of_rank_0 ? " on rank 0" : "", text_of(place_), plain(what),
+                                        noticed.empty() ? "" : "; ", noticed),
                  .is_internal = true});
   }
 
   const ProcessPlace place_;
   const GlooOptions options_;
   RollCall roll_;
+  std::vector<std::string> notes_;
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<Carrier> carrier_;
+  std::optional<NeighbourWatch> watch_;
+  bool has_seen_end_ = false;  // of the watched connection, at the last look
 };
 
 class AloneCommunicator final : public Communicator {
@@ -150,6 +175,7 @@ class AloneCommunicator final : public Communicator {
   }
   std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) override { return copy(whole, part); }
   double seconds_under_way() const override { return 0; }
+  std::optional<Error> failure() const override { return std::nullopt; }
 
  private:
   struct Done final : Work {

@@ -9,10 +9,11 @@
 // of up to kSumScratch bytes for each other rank, which the allocator sees as the operator's. A thread of the
 // communicator runs them while the caller computes.
 //
-// A rank that dies closes its connections. Whoever notices writes it down in the store and calls the roll
-// there; ranks that compute look into the store twice a second, answer and end their connections too. So all
-// fail within seconds and name the rank that did not answer. A communicator that failed stays so.
-// Does not model: several networks, GPUs.
+// A rank that dies closes its connections, on each of which another rank waits (neighbour_watch.h). Whoever
+// notices writes it down in the store and calls the roll there; ranks that compute look twice a second,
+// answer and end their connections too. So all fail within seconds, which failure() tells without a
+// collective, and name the rank that did not answer, the same one (roll_call.h). A communicator that failed
+// stays so. Does not model: several networks, GPUs.
 #pragma once
 
 #include <chrono>

@@ -42,6 +42,15 @@ TEST_P(Gloo, ARankThatIsKilledIsNamedByTheOthers) {
   EXPECT_LT(run.seconds, 30);  // of which the roll call is 3
 }
 
+// Nobody calls a collective for a minute.
+TEST_P(Gloo, ARankThatIsKilledIsNamedByRanksThatCompute) {
+  const RanksRun run = run_ranks("3 compute 2", GetParam() + " WAITS_FOR_OTHERS=1");
+  EXPECT_THAT(run.output, HasSubstr("[rank 1] rank 2 is gone (rank 1 noticed it at rank 2"));
+  EXPECT_THAT(run.output, AnyOf(StartsWith("rank 2 is gone (rank 1 noticed it at rank 2"),
+                                HasSubstr("\nrank 2 is gone (rank 1 noticed it at rank 2")));
+  EXPECT_LT(run.seconds, 30);
+}
+
 // It still answers the roll call, so it is not gone.
 TEST_P(Gloo, ARankThatComputesForeverIsATimeoutThatNamesIt) {
   const RanksRun run = run_ranks("2 lose sleep", GetParam());
@@ -62,6 +71,23 @@ TEST(GlooStart, AnAddressWithoutAStoreIsAnError) {
                                  "MASTER_ADDR=127.0.0.1 MASTER_PORT=9");
   EXPECT_THAT(run.output, HasSubstr("the ranks can't be connected through 127.0.0.1:9"));
   EXPECT_EQ(run.exit_code, 4);
+}
+
+size_t count_of(const std::string& text, const std::string& in) {
+  size_t count = 0;
+  for (size_t at = in.find(text); at != std::string::npos; at = in.find(text, at + 1)) ++count;
+  return count;
+}
+
+// Rank 0, which is the first to notice, keeps the store and doesn't leave before the others know.
+TEST(GlooStart, EveryRankNamesTheSameOne) {
+  const std::string rank =
+      "RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "
+      "'" PLIMSOLL_RANK_PROGRAM "' - compute 1";
+  const RanksRun run = run_ranks("- none >/dev/null; port=$((20000 + $$ % 10000)); (for r in 0 1 2; do " +
+                                 rank + " & done; wait)");
+  EXPECT_EQ(count_of("rank 1 is gone (rank 0 noticed it at rank 1", run.output), 2) << run.output;
+  EXPECT_EQ(count_of("store", run.output), 0) << run.output;
 }
 
 // Rank 0 keeps the store.

@@ -29,10 +29,31 @@ struct Hello {
   CollectiveHeader header;
 };
 
+// The messages of one collective. Declared after the memory that they write: when one of them fails, the
+// others are given up before that memory is.
+class Messages {
+ public:
+  explicit Messages(const CarrierPlace& place) : place_(place) {}
+  void send(int64_t to, const void* bytes, int64_t count) {
+    if (count > 0) under_way_.push_back(place_.peers.send(to, bytes, count));
+  }
+  void receive(int64_t from, void* bytes, int64_t count) {
+    if (count > 0) under_way_.push_back(place_.peers.receive(from, bytes, count));
+  }
+  void finish() {
+    for (Peers::Message& message : under_way_) message.wait(place_.timeout);
+    under_way_.clear();
+  }
+
+ private:
+  const CarrierPlace& place_;
+  std::vector<Peers::Message> under_way_;
+};
+
 class MessageCarrier final : public Carrier {
  public:
   explicit MessageCarrier(const CarrierPlace& place)
-      : place_(place), peers_(place.peers), rank_(place.rank), ranks_(place.ranks) {}
+      : place_(place), rank_(place.rank), ranks_(place.ranks) {}
   Result<void> run(const Collective& c) override;
 
  private:
@@ -44,26 +65,9 @@ class MessageCarrier final : public Carrier {
   void post(Sum& sum, int64_t chunk);
   void add(Sum& sum, int64_t chunk);
 
-  void send(int64_t to, const void* bytes, int64_t count);
-  void receive(int64_t from, void* bytes, int64_t count);
-  void finish();  // all messages under way
-
   const CarrierPlace place_;
-  Peers& peers_;
   const int64_t rank_, ranks_;
-  std::vector<Peers::Message> under_way_;
 };
-
-void MessageCarrier::send(int64_t to, const void* bytes, int64_t count) {
-  if (count > 0) under_way_.push_back(peers_.send(to, bytes, count));
-}
-void MessageCarrier::receive(int64_t from, void* bytes, int64_t count) {
-  if (count > 0) under_way_.push_back(peers_.receive(from, bytes, count));
-}
-void MessageCarrier::finish() {
-  for (Peers::Message& message : under_way_) message.wait(place_.timeout);
-  under_way_.clear();
-}
 
 Result<void> MessageCarrier::run(const Collective& c) {
   PLIMSOLL_CHECK(compare(place_, exchange(place_, Hello{c.header})));
@@ -88,36 +92,39 @@ Result<void> MessageCarrier::run(const Collective& c) {
 
 void MessageCarrier::all_gather(const Collective& c) {
   const int64_t n = c.part.numel(), bytes = bytes_of(c, n);
+  Messages messages(place_);
   for_each_peer(place_, [&](int64_t r) {
-    receive(r, c.bytes_of_whole(r * n), bytes);
-    send(r, c.part.const_data_ptr(), bytes);
+    messages.receive(r, c.bytes_of_whole(r * n), bytes);
+    messages.send(r, c.part.const_data_ptr(), bytes);
   });
   char* const own = c.bytes_of_whole(rank_ * n);
   if (own != c.part.const_data_ptr()) std::memcpy(own, c.part.const_data_ptr(), static_cast<size_t>(bytes));
-  finish();
+  messages.finish();
 }
 
 void MessageCarrier::gather_slices(const Collective& c) {
   const Slice own = slice_of(c.header.elements, rank_, ranks_);
+  Messages messages(place_);
   for_each_peer(place_, [&](int64_t r) {
     const Slice slice = slice_of(c.header.elements, r, ranks_);
-    receive(r, c.bytes_of_whole(slice.first), bytes_of(c, slice.elements()));
-    send(r, c.bytes_of_whole(own.first), bytes_of(c, own.elements()));
+    messages.receive(r, c.bytes_of_whole(slice.first), bytes_of(c, slice.elements()));
+    messages.send(r, c.bytes_of_whole(own.first), bytes_of(c, own.elements()));
   });
-  finish();
+  messages.finish();
 }
 
 void MessageCarrier::sum_whole(const Collective& c) {
   const auto bytes = static_cast<int64_t>(c.whole.nbytes());
   const at::Tensor received = scratch_of(bytes * ranks_);
+  Messages messages(place_);
   std::vector<const void*> terms(static_cast<size_t>(ranks_), c.whole.const_data_ptr());
   for_each_peer(place_, [&](int64_t r) {
     char* const place = data_of(received) + r * bytes;
     terms[static_cast<size_t>(r)] = place;
-    receive(r, place, bytes);
-    send(r, c.whole.const_data_ptr(), bytes);
+    messages.receive(r, place, bytes);
+    messages.send(r, c.whole.const_data_ptr(), bytes);
   });
-  finish();
+  messages.finish();
   sum_in_rank_order(c.whole.scalar_type(), c.whole.mutable_data_ptr(), terms, c.whole.numel());
 }
 
@@ -127,7 +134,8 @@ struct MessageCarrier::Sum {
   Slice own;
   int64_t chunk = 0;   // elements
   at::Tensor scratch;  // [2][ranks - 1][chunk]
-  std::array<std::vector<Peers::Message>, 2> arriving;
+  Messages sent;
+  std::array<Messages, 2> arriving;
 
   Slice part_of(const Slice& slice, int64_t i) const {
     return {.first = std::min(slice.first + i * chunk, slice.last),
@@ -143,19 +151,16 @@ void MessageCarrier::post(Sum& s, int64_t i) {
   const int64_t n = s.c.header.elements;
   const Slice own = s.part_of(s.own, i);
   for_each_peer(place_, [&](int64_t r) {
-    if (own.elements() > 0)
-      s.arriving.at(static_cast<size_t>(i % 2))
-          .push_back(peers_.receive(r, s.place(i, r, rank_, ranks_), bytes_of(s.c, own.elements())));
+    s.arriving.at(static_cast<size_t>(i % 2))
+        .receive(r, s.place(i, r, rank_, ranks_), bytes_of(s.c, own.elements()));
     const Slice theirs = s.part_of(slice_of(n, r, ranks_), i);
-    send(r, s.c.bytes_of_whole(theirs.first), bytes_of(s.c, theirs.elements()));
+    s.sent.send(r, s.c.bytes_of_whole(theirs.first), bytes_of(s.c, theirs.elements()));
   });
 }
 
 void MessageCarrier::add(Sum& s, int64_t i) {
   const Slice own = s.part_of(s.own, i);
-  std::vector<Peers::Message>& arriving = s.arriving.at(static_cast<size_t>(i % 2));
-  for (Peers::Message& message : arriving) message.wait(place_.timeout);
-  arriving.clear();
+  s.arriving.at(static_cast<size_t>(i % 2)).finish();
   std::vector<const void*> terms;
   for (int64_t r = 0; r < ranks_; ++r)
     terms.push_back(r == rank_ ? s.c.bytes_of_whole(own.first) : s.place(i, r, rank_, ranks_));
@@ -168,7 +173,11 @@ void MessageCarrier::add(Sum& s, int64_t i) {
 void MessageCarrier::reduce(const Collective& c) {
   const int64_t n = c.header.elements;
   const int64_t longest = (n + ranks_ - 1) / ranks_;
-  Sum s{.c = c, .own = slice_of(n, rank_, ranks_)};
+  Sum s{.c = c,
+        .own = slice_of(n, rank_, ranks_),
+        .scratch = {},
+        .sent = Messages(place_),
+        .arriving = {Messages(place_), Messages(place_)}};
   s.chunk = std::min(longest, kSumChunk / static_cast<int64_t>(c.whole.element_size()));
   if (s.chunk == 0) return;
   s.scratch = scratch_of(bytes_of(c, 2 * (ranks_ - 1) * s.chunk));
@@ -178,7 +187,7 @@ void MessageCarrier::reduce(const Collective& c) {
     if (i + 1 < chunks) post(s, i + 1);
     add(s, i);
   }
-  finish();
+  s.sent.finish();
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace {
 
 using c10d::ProcessGroupGloo;
 
-constexpr int kTag = 0;  // one is enough: Gloo keeps the order of a tag
+constexpr int kTag = 0;         // one is enough: Gloo keeps the order of a tag
+constexpr int kNothingTag = 1;  // nothing is sent with it
 
 auto device_of(const ProcessPlace& place) {
   if (place.is_on_one_machine()) return ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
@@ -63,12 +64,20 @@ Peers::Message Peers::send(int64_t to, const void* bytes, int64_t count) {
   return message;
 }
 
+void Peers::Message::give_up() { work_->abort(); }
+
 Peers::Message Peers::receive(int64_t from, void* bytes, int64_t count) {
+  return receive(from, bytes, count, kTag);
+}
+Peers::Message Peers::receive_nothing(int64_t from, void* byte) {
+  return receive(from, byte, 1, kNothingTag);
+}
+Peers::Message Peers::receive(int64_t from, void* bytes, int64_t count, int tag) {
   Message message;
   message.peer_ = from;
   std::vector<at::Tensor> view = view_of(bytes, count);
   try {
-    message.work_ = group_->gloo->recv(view, static_cast<int>(from), kTag);
+    message.work_ = group_->gloo->recv(view, static_cast<int>(from), tag);
   } catch (const std::exception& e) {
     throw PeerFailure(from, e.what());
   }

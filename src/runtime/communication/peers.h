@@ -32,6 +32,7 @@ class Peers {
   class Message {
    public:
     void wait(std::chrono::milliseconds timeout);  // throws PeerFailure
+    void give_up();                                // whoever waits for it stops waiting; from another thread
 
    private:
     friend class Peers;
@@ -41,9 +42,12 @@ class Peers {
   // Messages between two ranks arrive in the order in which they were sent.
   Message send(int64_t to, const void* bytes, int64_t count);
   Message receive(int64_t from, void* bytes, int64_t count);
+  // Of what nobody sends: it fails when the connection ends.
+  Message receive_nothing(int64_t from, void* byte);
 
  private:
   struct Group;
+  Message receive(int64_t from, void* bytes, int64_t count, int tag);
   std::unique_ptr<Group> group_;
 };
 

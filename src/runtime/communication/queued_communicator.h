@@ -19,6 +19,7 @@ class QueuedCommunicator : public Communicator {
   std::unique_ptr<Work> reduce_scatter(at::Tensor& part, at::Tensor& whole) final;
   std::unique_ptr<Work> all_gather(at::Tensor& whole, at::Tensor& part) final;
   double seconds_under_way() const final { return queue_->busy_seconds(); }
+  std::optional<Error> failure() const final { return queue_->failure(); }
 
  protected:
   void begin(IdleWatch watch) { queue_ = std::make_unique<WorkQueue>(std::move(watch)); }

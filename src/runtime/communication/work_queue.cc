@@ -72,6 +72,18 @@ double WorkQueue::busy_seconds() const {
   return std::chrono::duration<double>(busy_).count();
 }
 
+std::optional<Error> WorkQueue::failure() const {
+  if (!has_failed_) return std::nullopt;
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+void WorkQueue::keep(const Result<void>& result) {
+  if (result) return;
+  failure_ = result.error();
+  has_failed_ = true;
+}
+
 // Waits for an entry, looking around meanwhile. False: the queue is closed and empty.
 bool WorkQueue::next(std::unique_lock<std::mutex>& lock) {
   const auto has_news = [this] { return is_closing_ || !entries_.empty(); };
@@ -80,7 +92,7 @@ bool WorkQueue::next(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const Result<void> seen = watch_.look();
     lock.lock();
-    if (!seen) failure_ = seen.error();
+    keep(seen);
   }
   return !entries_.empty();
 }
@@ -99,7 +111,7 @@ void WorkQueue::run() {
     Result<void> result = entry->task();
     lock.lock();
     busy_ += std::chrono::steady_clock::now() - start;
-    if (!result) failure_ = result.error();
+    keep(result);
     entry->finish(std::move(result));
   }
 }

@@ -8,6 +8,7 @@
 // What a task holds is let go of before its wait() returns.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -37,19 +38,22 @@ class WorkQueue {
   WorkQueue& operator=(const WorkQueue&) = delete;
 
   std::unique_ptr<Work> submit(Task task);
-  double busy_seconds() const;  // that tasks which are over took
+  double busy_seconds() const;           // that tasks which are over took
+  std::optional<Error> failure() const;  // of a task or a look; from any thread, at any time
 
  private:
   class Handle;
   struct Entry;
   void run();
   bool next(std::unique_lock<std::mutex>& lock);
+  void keep(const Result<void>& result);  // REQUIRES the lock
 
   const IdleWatch watch_;
   mutable std::mutex mutex_;
   std::condition_variable has_news_;
   std::deque<std::shared_ptr<Entry>> entries_;
   std::optional<Error> failure_;
+  std::atomic<bool> has_failed_ = false;  // failure_ without the lock
   bool is_closing_ = false;
   std::chrono::steady_clock::duration busy_{};
   std::thread thread_;  // last: sees the others made

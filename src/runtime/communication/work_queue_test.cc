@@ -49,6 +49,7 @@ TEST(WorkQueue, AfterAFailureNothingRuns) {
   });
   EXPECT_EQ(later->wait().error().message, "broken");
   EXPECT_EQ(failing->wait().error().message, "broken");
+  EXPECT_EQ(queue.failure()->message, "broken");
   EXPECT_FALSE(has_run);
 }
 
@@ -59,7 +60,9 @@ TEST(WorkQueue, WhatIsSeenWhileNothingRunsFailsTheNext) {
                      return fail({.message = "seen"});
                    },
                    .every = std::chrono::milliseconds(1)});
-  while (looks < 3) std::this_thread::yield();
+  EXPECT_FALSE(queue.failure());
+  while (!queue.failure()) std::this_thread::yield();  // told without a task
+  EXPECT_EQ(queue.failure()->message, "seen");
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(queue.submit([]() -> Result<void> { return {}; })->wait().error().message, "seen");
   EXPECT_EQ(looks, 3);

@@ -12,13 +12,13 @@
 
 #include "runtime/kernels/kernel.h"
 #include "runtime/kernels/rows.h"
+#include "runtime/kernels/update_rules.h"
 
 namespace plimsoll::runtime {
 namespace {
 
 constexpr int64_t kPerTask = int64_t{1} << 15;  // elements
 constexpr int64_t kColumns = 128;               // whose sums one task takes
-constexpr double kLeastSquare = 1e-30;          // Transformers' eps[0]
 
 double* doubles_of(const at::Tensor& t) { return static_cast<double*>(t.mutable_data_ptr()); }
 
@@ -117,11 +117,6 @@ void statistics(KernelCall& call) {
 
 // ---- moments ----
 
-PLIMSOLL_WIDE void average(float keep, const double* statistics, float* moments, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i)
-    moments[i] = keep * moments[i] + (1 - keep) * static_cast<float>(statistics[i] + kLeastSquare);
-}
 PLIMSOLL_WIDE void inverse_roots(const float* x, float scale, float* out, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) out[i] = 1 / std::sqrt(x[i] * scale);
@@ -136,13 +131,12 @@ double mean_of(const float* x, int64_t n) {
 // the rows' mean, and of a column's: squared, their product is the inverse of the estimate of a gradient's
 // square.
 void moments(KernelCall& call) {
-  const StepSettings& s = call.step();
-  const auto keep = static_cast<float>(1 - std::pow(static_cast<double>(s.step), s.decay_rate));
+  const Decay decay = adafactor_decay_of(call.step());
   const bool is_matrix = call.input(1).numel() > 0;
   for (const size_t of : {0, 1}) {
     const int64_t n = call.input(of).numel();
     float* const moment = floats_of(call.input(2 + of));
-    average(keep, doubles_of(call.input(of)), moment, n);
+    average(decay, doubles_of(call.input(of)), moment, n);
     const double mean = is_matrix && of == 0 ? mean_of(moment, n) : 1;
     inverse_roots(moment, static_cast<float>(1 / mean), floats_of(call.input(4 + of)), n);
   }

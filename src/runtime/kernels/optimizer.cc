@@ -8,6 +8,7 @@
 
 #include "runtime/kernels/kernel.h"
 #include "runtime/kernels/rows.h"
+#include "runtime/kernels/update_rules.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -50,18 +51,6 @@ void clip_by_norm(KernelCall& call) {
   if (factor < 1) call.input(0).mul_(factor);
 }
 
-// As torch.optim.AdamW: decay first, then the moments, then the step.
-struct Adam {
-  float decay, beta1, beta2, step, root_correction, epsilon;
-};
-PLIMSOLL_WIDE void adam(const Adam& a, float* p, const float* g, float* m, float* v, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    m[i] = m[i] + (1 - a.beta1) * (g[i] - m[i]);
-    v[i] = a.beta2 * v[i] + (1 - a.beta2) * g[i] * g[i];
-    p[i] = p[i] * a.decay - a.step * m[i] / (std::sqrt(v[i]) * a.root_correction + a.epsilon);
-  }
-}
 PLIMSOLL_WIDE void narrow(const float* from, Bf16* to, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) store(to[i], from[i]);
@@ -96,14 +85,7 @@ void update_in_parts(KernelCall& call, size_t states, const Update& update) {
 }
 
 void adamw_update(KernelCall& call) {
-  const StepSettings& s = call.step();
-  const auto t = static_cast<double>(s.step);
-  const Adam a{.decay = static_cast<float>(1 - s.learning_rate * s.weight_decay),
-               .beta1 = static_cast<float>(s.beta1),
-               .beta2 = static_cast<float>(s.beta2),
-               .step = static_cast<float>(s.learning_rate / (1 - std::pow(s.beta1, t))),
-               .root_correction = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t))),
-               .epsilon = static_cast<float>(s.epsilon)};
+  const Adam a = adam_of(call.step());
   update_in_parts(call, 2, [&](const Part& part) {
     adam(a, part.master, part.gradient, part.states[0], part.states[1], part.count);
   });
@@ -141,25 +123,8 @@ void sgd_momentum_update(KernelCall& call) {
   });
 }
 
-// Chen et al., arXiv:2302.06675, program 2: the step is a sign; decay as AdamW's.
-struct Lion {
-  float step, decay, beta1, beta2;
-};
-PLIMSOLL_WIDE void lion(const Lion& a, float* p, const float* g, float* m, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float c = a.beta1 * m[i] + (1 - a.beta1) * g[i];
-    const float sign = static_cast<float>(c > 0) - static_cast<float>(c < 0);
-    p[i] = p[i] * a.decay - a.step * sign;
-    m[i] = a.beta2 * m[i] + (1 - a.beta2) * g[i];
-  }
-}
 void lion_update(KernelCall& call) {
-  const StepSettings& s = call.step();
-  const Lion a{.step = static_cast<float>(s.learning_rate),
-               .decay = static_cast<float>(1 - s.learning_rate * s.weight_decay),
-               .beta1 = static_cast<float>(s.beta1),
-               .beta2 = static_cast<float>(s.beta2)};
+  const Lion a = lion_of(call.step());
   update_in_parts(call, 1,
                   [&](const Part& part) { lion(a, part.master, part.gradient, part.states[0], part.count); });
 }

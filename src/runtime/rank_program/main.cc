@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/communication/gloo.h"
+#include "runtime/communication/texts.h"
 #include "runtime/launch/local_ranks.h"
 #include "runtime/launch/process_place.h"
 #include "runtime/tiny_run.h"
@@ -86,6 +88,20 @@ Result<void> lose(Communicator& c, const Arguments& arguments) {
   while (true) PLIMSOLL_CHECK(c.all_reduce(t)->wait());
 }
 
+// One rank is killed while the others compute.
+Result<void> compute(Communicator& c, const Arguments& arguments) {
+  constexpr auto kMoment = std::chrono::milliseconds(50);
+  constexpr int kMoments = 1200;  // a minute
+  PLIMSOLL_CHECK(meet(c));
+  std::this_thread::sleep_for(4 * kMoment);
+  if (c.rank() == std::stoll(arguments.at(0))) kill(getpid(), SIGKILL);
+  for (int i = 0; i < kMoments; ++i) {
+    if (std::optional<Error> failure = c.failure()) return fail(*std::move(failure));
+    std::this_thread::sleep_for(kMoment);
+  }
+  return {};
+}
+
 Result<void> bandwidth(Communicator& c, const Arguments&) {
   constexpr int64_t kElements = int64_t{1} << 24;  // 64 MiB
   at::Tensor whole = at::ones({kElements}, at::kFloat);
@@ -124,7 +140,7 @@ Result<void> play(Communicator& c, const Arguments& settings) {
                                phase.predicted.device().total.value, phase.measured[0].total.value));
   }
   if (times == 0) return wrong("no phase was measured");
-  return {};
+  return meet(c);
 }
 
 int64_t seconds_to_start() {
@@ -134,7 +150,7 @@ int64_t seconds_to_start() {
 
 Result<void> be_rank(const std::string& task, const Arguments& arguments) {
   const std::map<std::string, Result<void> (*)(Communicator&, const Arguments&)> tasks{
-      {"sums", sums},           {"differ", differ}, {"lose", lose},
+      {"sums", sums},           {"differ", differ}, {"lose", lose},  {"compute", compute},
       {"bandwidth", bandwidth}, {"play", play},     {"absent", sums}};
   PLIMSOLL_TRY(place, detect_process_place(environment()));
   if (task == "absent" && place.rank == 1) return {};
