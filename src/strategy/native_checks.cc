@@ -111,8 +111,9 @@ void check_choices(const Case& c, Errors& errors) {
     refuse(errors, "parallel.tensor", "tensor parallelism is not supported with framework native", "1");
   check_optimizer(r.optimizer, errors);
   if (r.recompute.is_reentrant)
-    refuse(errors, "recompute.reentrant", "framework native computes blocks again without reentering",
-           "false");
+    refuse(errors, "recompute.mode",
+           fmt::format("{}: framework native computes blocks again without reentering", name_of(r.recompute)),
+           "none, full, every-N or selective");
   if (r.attention != AttentionImplementation::kSdpa)
     refuse(errors, "attention.implementation",
            fmt::format("{} is not supported with framework native", name_of(r.attention)), "sdpa");

@@ -123,17 +123,6 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheLastOne) {
   EXPECT_EQ(losses_of({}), second_half(whole));
 }
 
-// The loss of a step is of the weights before it.
-TEST_F(CheckpointTest, WeightsThatAreNoNumbersAreNotSaved) {
-  for (const int64_t ranks : {1, 2}) {
-    forget();
-    const std::string error = error_of(
-        {.ranks = ranks, .stage = ranks == 1 ? 0 : 3, .steps = 1, .more = {"train.learning_rate=1e38"}});
-    EXPECT_THAT(error, HasSubstr("step-000001: isn't saved: after step 1 weights of "));
-    EXPECT_TRUE(saved().empty());
-  }
-}
-
 TEST_F(CheckpointTest, WeightsOfACheckpointBeginARun) {
   losses_of({.steps = kBreak});
   const auto architecture = read_hf_config(folder_ / "runs/step-000003");

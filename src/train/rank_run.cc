@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -69,7 +70,8 @@ class RankRun {
     if (run_->steps_done() >= prepared_->resolved.run.steps) return say_nothing_is_left();
     const Result<void> trained = train();
     const Result<void> kept = keep_recording();  // of a run that ended early
-    const bool is_known_to_all = run_->is_loss_wrong() || checkpoints_->is_save_wrong();
+    const bool is_known_to_all =
+        run_->is_loss_wrong() || is_evaluation_wrong_ || checkpoints_->is_save_wrong();
     if (!trained && is_known_to_all) return end_together(communicator_, trained.error());
     PLIMSOLL_CHECK(trained);
     PLIMSOLL_CHECK(kept);
@@ -252,12 +254,15 @@ class RankRun {
       PLIMSOLL_CHECK(batches_->fill(step, m, ids, labels));
       return dump_->write(ids, labels);
     };
+    first_step_ = run_->steps_done();
     while (run_->steps_done() < prepared_->resolved.run.steps) {
       if (request_.gradients && place_.rank == 0 && run_->steps_done() == 0)
         run_->after_backward = [&] {
           return write_gradients(*run_, prepared_->architecture, *request_.gradients);
         };
-      PLIMSOLL_TRY(step, run_->step(source));
+      Result<runtime::StepReport> played = run_->step(source);
+      if (!played) return fail(with_hint(played.error()));
+      runtime::StepReport step = *std::move(played);
       run_->after_backward = nullptr;
       if (!run_->is_recording()) PLIMSOLL_CHECK(keep_recording());
       PLIMSOLL_CHECK(evaluate_after(step));
@@ -265,6 +270,14 @@ class RankRun {
       PLIMSOLL_CHECK(checkpoints_->after_step(*run_, *batches_, step.loss));
     }
     return {};
+  }
+
+  // Settings of the updates have no part in the loss of the first step.
+  Error with_hint(Error error) const {
+    if (run_->is_loss_wrong() && run_->steps_done() == first_step_)
+      error.hint =
+          fmt::format("no update was made before it: look at the weights ({}) and the data", weights_text());
+    return error;
   }
 
   // Once, as soon as there is all of it.
@@ -283,6 +296,11 @@ class RankRun {
       return held_out_->fill(s, m, ids, labels);
     };
     PLIMSOLL_TRY(loss, run_->evaluate(source, held_out_->whole_steps()));
+    is_evaluation_wrong_ = !std::isfinite(loss);
+    if (is_evaluation_wrong_)
+      return fail({.message = fmt::format("the loss of the evaluation after step {} is {}", step.step, loss),
+                   .expected = "a number",
+                   .hint = "a lower train.learning_rate, more train.warmup_steps, or loop.clip_max_norm"});
     step.evaluation_loss = loss;
     return {};
   }
@@ -318,7 +336,9 @@ class RankRun {
   std::optional<RunLog> log_;
   std::optional<BatchDump> dump_;
   bool is_recording_kept_ = false;
-  Bytes resident_before_;  // with the libraries' code and threads, before the model
+  bool is_evaluation_wrong_ = false;  // the mean over all ranks, so every rank has the error
+  int64_t first_step_ = 0;            // done before this run
+  Bytes resident_before_;             // with the libraries' code and threads, before the model
 };
 
 // Launchers other than our own don't say whose words these are.

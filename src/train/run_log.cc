@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 namespace plimsoll {
@@ -16,6 +17,9 @@ std::string left_text(double seconds) {
   return seconds < kMinutesShown ? fmt::format("{:.0f} s left", seconds)
                                  : fmt::format("{:.0f} min left", seconds / kMinute);
 }
+
+// JSON has no infinity and no NaN.
+std::string number_text(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
 
 }  // namespace
 
@@ -54,10 +58,10 @@ Result<void> RunLog::write_metrics(const runtime::StepReport& step) {
       "{{\"step\": {}, \"loss\": {}, \"gradient_norm\": {}, \"learning_rate\": {}, \"tokens_per_second\": "
       "{:.1f}, \"step_seconds\": {:.6f}, \"communication_seconds\": {:.6f}, \"collective_seconds\": {:.6f}, "
       "\"io_seconds\": {:.6f}, \"recompute_seconds\": {:.6f}, \"model_flops_utilization\": {:.4f}{}}}\n",
-      step.step, step.loss, step.gradient_norm, step.learning_rate, tokens_per_step_ / step.seconds,
-      step.seconds, step.communication_seconds, step.collective_seconds, step.io_seconds,
-      step.recompute_seconds, cost_.utilization(step.seconds),
-      step.evaluation_loss ? fmt::format(", \"evaluation_loss\": {}", *step.evaluation_loss) : "");
+      step.step, number_text(step.loss), number_text(step.gradient_norm), step.learning_rate,
+      tokens_per_step_ / step.seconds, step.seconds, step.communication_seconds, step.collective_seconds,
+      step.io_seconds, step.recompute_seconds, cost_.utilization(step.seconds),
+      step.evaluation_loss ? ", \"evaluation_loss\": " + number_text(*step.evaluation_loss) : "");
   const bool is_written = std::fputs(line.c_str(), metrics_.get()) >= 0 && std::fflush(metrics_.get()) == 0;
   if (is_written) return {};
   return fail({.position = {.file = metrics_name_, .key = "train.metrics"},

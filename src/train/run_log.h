@@ -4,7 +4,7 @@
 //   {"step": 1, "loss": 6.25, "gradient_norm": 2.1, "learning_rate": 0.0003, "tokens_per_second": 8100.5,
 //    "step_seconds": 0.25, "communication_seconds": 0.01, "collective_seconds": 0.03, "io_seconds": 0,
 //    "recompute_seconds": 0, "model_flops_utilization": 0.61, "evaluation_loss": 6.3}    the last where it
-//    was evaluated
+//    was evaluated. A number that isn't finite is null.
 #pragma once
 
 #include <cstdio>

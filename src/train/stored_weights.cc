@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 namespace plimsoll {
@@ -37,6 +38,38 @@ bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".inv_freq");
 }
 
+Result<bool> are_equal(const ModelWeights& weights, const ModelTensor& a, const ModelTensor& b) {
+  constexpr uint64_t kAtOnce = uint64_t{1} << 20;
+  if (a.stored.type != b.stored.type || a.stored.shape != b.stored.shape) return false;
+  std::vector<std::byte> of_a(kAtOnce), of_b(kAtOnce);
+  for (uint64_t at = 0; at < a.stored.bytes(); at += kAtOnce) {
+    const uint64_t count = std::min(kAtOnce, a.stored.bytes() - at);
+    PLIMSOLL_CHECK(weights.read(a, at, std::span(of_a).first(count)));
+    PLIMSOLL_CHECK(weights.read(b, at, std::span(of_b).first(count)));
+    if (!std::equal(of_a.begin(), of_a.begin() + static_cast<std::ptrdiff_t>(count), of_b.begin()))
+      return false;
+  }
+  return true;
+}
+
+// Under other names of the parameter, as files of torch.save() had them.
+Result<void> check_copies(const ModelWeights& weights, const ModelTensor& first,
+                          const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const ModelTensor* const copy = weights.find(name);
+    if (copy == nullptr || copy == &first) continue;
+    PLIMSOLL_TRY(is_equal, are_equal(weights, first, *copy));
+    if (is_equal) continue;
+    return fail(
+        {.position = {.file = weights.file_of(*copy), .key = name},
+         .message = fmt::format("differs from {}, with which it is one parameter by the configuration",
+                                first.stored.name),
+         .expected = "equal tensors, or one of them",
+         .hint = "a model with a head of its own has model.overrides.tie_word_embeddings = false"});
+  }
+  return {};
+}
+
 Result<void> check_all(const ModelWeights& weights, const Architecture& a) {
   std::set<std::string_view> known;
   std::vector<std::vector<std::string>> names;
@@ -45,7 +78,7 @@ Result<void> check_all(const ModelWeights& weights, const Architecture& a) {
     names.push_back(names_of(p));
     const ModelTensor* const found = find_any(weights, names.back());
     if (found == nullptr)
-      return fail({.position = {.file = a.name},
+      return fail({.position = {.file = weights.name()},
                    .message = fmt::format("the weights hold no tensor {}", fmt::join(names.back(), " or ")),
                    .expected = fmt::format("the {} tensors of {}", a.parameters.size(), a.class_name)});
     const std::string& file = weights.file_of(*found);
@@ -57,6 +90,7 @@ Result<void> check_all(const ModelWeights& weights, const Architecture& a) {
       return fail({.position = {.file = file, .key = found->stored.name},
                    .message = fmt::format("is of type {}", found->stored.type.name),
                    .expected = "F32, BF16 or F16"});
+    PLIMSOLL_CHECK(check_copies(weights, *found, names.back()));
     for (const std::string& name : names.back()) known.insert(name);
   }
   for (const ModelTensor& t : weights.tensors())

@@ -66,6 +66,7 @@ Result<ModelWeights> ModelWeights::open(const fs::path& path) {
 Result<ModelWeights> ModelWeights::open_file(const fs::path& path) {
   PLIMSOLL_TRY(file, SafetensorsFile::open(path));
   ModelWeights weights;
+  weights.name_ = path.string();
   weights.add_shard(std::move(file));
   weights.sort();
   return weights;
@@ -76,6 +77,7 @@ Result<ModelWeights> ModelWeights::open_index(const fs::path& path) {
   std::set<std::string> names;
   for (const auto& [tensor, shard] : index.shard_of) names.insert(shard);
   ModelWeights weights;
+  weights.name_ = path.string();
   for (const std::string& name : names) {
     PLIMSOLL_TRY(file, SafetensorsFile::open(path.parent_path() / name));
     weights.add_shard(std::move(file));

@@ -38,6 +38,7 @@ class ModelWeights {
  public:
   static Result<ModelWeights> open(const std::filesystem::path& path);
 
+  const std::string& name() const { return name_; }                     // the path that was opened
   const std::vector<ModelTensor>& tensors() const { return tensors_; }  // by name
   const ModelTensor* find(std::string_view name) const;                 // nullptr: there is none
   const std::string& file_of(const ModelTensor& tensor) const { return shards_[tensor.shard].name(); }
@@ -54,6 +55,7 @@ class ModelWeights {
   void add_shard(SafetensorsFile file);
   void sort();
 
+  std::string name_;
   std::vector<SafetensorsFile> shards_;
   std::vector<ModelTensor> tensors_;
   std::vector<std::string> notes_;

@@ -62,6 +62,8 @@ TEST(SafetensorsFile, RefusesBadHeaders) {
   EXPECT_THAT(error_of(std::string("\xff\xff\xff\xff\0\0\0\0", 8) + "{}"),
               HasSubstr("has a header of 4294967295 bytes, more than 100000000"));
   EXPECT_THAT(error_of("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("git lfs pull"));
+  EXPECT_THAT(error_of(std::string("PK\3\4\0\0\x08\x08", 8) + "archive/data.pkl"), HasSubstr("torch.save()"));
+  EXPECT_THAT(error_of("\x80\x02}q\x01(X\x06"), HasSubstr("safe_serialization=True"));
   EXPECT_THAT(error_of("[]", ""), HasSubstr("doesn't begin with {"));
   EXPECT_THAT(error_of("{\"a\" 1}", ""), HasSubstr("byte 13: isn't JSON"));
   EXPECT_THAT(error_of(std::string("{}\0", 3), ""), HasSubstr("byte 10: has a byte of value 0"));

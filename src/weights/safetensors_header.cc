@@ -159,6 +159,11 @@ Result<uint64_t> safetensors_header_length(std::string_view first_bytes, uint64_
   uint64_t length = 0;
   for (size_t i = kHeaderLengthBytes; i-- > 0;)
     length = length << 8 | static_cast<unsigned char>(first_bytes[i]);
+  // As torch.save() writes them: a ZIP archive, before 1.6 a pickle (whose first byte is 0x80).
+  const bool is_of_torch = first_bytes.starts_with("PK\3\4") || first_bytes[0] == '\x80';
+  if (length > kMostHeaderBytes && is_of_torch)
+    return refuse("is a ZIP archive or a pickle, as torch.save() writes them",
+                  "save the model with save_pretrained(..., safe_serialization=True)");
   if (length > kMostHeaderBytes)
     return refuse(fmt::format("has a header of {} bytes, more than {}", length, kMostHeaderBytes));
   if (length > file_size - kHeaderLengthBytes)

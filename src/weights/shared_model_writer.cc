@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/replacing_file.h"
 #include "weights/model_weights.h"
@@ -52,6 +53,13 @@ Result<void> write_index(const fs::path& folder, const std::vector<TensorSpec>& 
 }
 
 }  // namespace
+
+// The other closes what this one had open.
+SharedModelWriter& SharedModelWriter::operator=(SharedModelWriter&& other) noexcept {
+  std::swap(files_, other.files_);
+  std::swap(places_, other.places_);
+  return *this;
+}
 
 SharedModelWriter::~SharedModelWriter() {
   for (const File& file : files_)

@@ -34,7 +34,7 @@ class SharedModelWriter {
                                         const std::vector<TensorSpec>& specs,
                                         uint64_t most_shard_bytes = kMostShardBytes);
   SharedModelWriter(SharedModelWriter&& other) noexcept = default;
-  SharedModelWriter& operator=(SharedModelWriter&& other) noexcept = default;
+  SharedModelWriter& operator=(SharedModelWriter&& other) noexcept;
   ~SharedModelWriter();
 
   // REQUIRES a range within the tensor.

@@ -66,5 +66,23 @@ TEST(SharedModelWriter, LaysOutOnlyNewFiles) {
               HasSubstr("No such file or directory"));
 }
 
+TEST(SharedModelWriter, AssignedToClosesWhatItHadOpen) {
+  const auto open_files = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const fs::path folder = test_folder();
+  fs::create_directories(folder / "other");
+  const auto before = open_files();
+  {
+    auto first = SharedModelWriter::lay_out(folder, kSpecs, 40);
+    auto second = SharedModelWriter::lay_out(folder / "other", kSpecs, 40);
+    ASSERT_TRUE(first && second);
+    *first = *std::move(second);
+    EXPECT_TRUE(first->write(0, 0, data_of(0)));
+    EXPECT_TRUE(first->sync());
+  }
+  EXPECT_EQ(open_files(), before);
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -34,8 +34,17 @@ tl::unexpected<Error> failed(std::string_view what) {
 class Folder {
  public:
   Folder() {
-    std::string name = (fs::temp_directory_path() / "plimsoll-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
+    std::error_code problem;
+    const fs::path place = fs::temp_directory_path(problem);
+    if (problem) {
+      why_ = problem.message();
+      return;
+    }
+    std::string name = (place / "plimsoll-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr)
+      path_ = name;
+    else
+      why_ = std::strerror(errno);
   }
   ~Folder() {
     std::error_code ignored;
@@ -43,10 +52,12 @@ class Folder {
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }  // empty: it couldn't be made
+  const std::string& why() const { return why_; }
 
  private:
   fs::path path_;
+  std::string why_;
 };
 
 // The signals that a launcher handles, kept from ending it, as a file to poll.
@@ -155,7 +166,10 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   Result<int> run() {
-    if (folder_.path().empty()) return failed("no temporary folder");
+    if (folder_.path().empty())
+      return fail({.position = {.file = "environment", .key = "TMPDIR"},
+                   .message = fmt::format("the folder where the ranks meet can't be made: {}", folder_.why()),
+                   .expected = "a folder that may be written to, or no TMPDIR for /tmp"});
     for (int64_t rank = 0; rank < job_.ranks; ++rank) PLIMSOLL_CHECK(start(rank));
     while (running() > 0) {
       wait_for_news();

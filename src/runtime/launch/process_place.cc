@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 extern "C" char** environ;  // NOLINT(readability-redundant-declaration): not in every <unistd.h>
@@ -75,6 +76,20 @@ bool speaks(const Reader& env, const Dialect& d) {
   return env.has(d.rank) || env.has(d.size);
 }
 
+// Takes what a text begins with; empty, and false: something else is there.
+std::optional<int64_t> take_number(std::string_view& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number < 1 || number > kMostRanks) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return number;
+}
+bool take(std::string_view& text, char wanted) {
+  if (!text.starts_with(wanted)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
 // Tasks on this machine: "4(x2),3" for SLURM_STEP_TASKS_PER_NODE says it of each node in order.
 Result<int64_t> slurm_local_size(const Reader& env, int64_t size) {
   const bool has_nodes = env.has("SLURM_STEP_NUM_NODES") || env.has("SLURM_NNODES");
@@ -84,17 +99,17 @@ Result<int64_t> slurm_local_size(const Reader& env, int64_t size) {
   if (nodes == 1) return size;
   PLIMSOLL_TRY(node, env.number("SLURM_NODEID", 0, nodes - 1, "start the ranks with srun"));
   const std::string list = env.text("SLURM_STEP_TASKS_PER_NODE").value_or("");
-  const char* at = list.data();
-  const char* const end = at + list.size();
+  std::string_view left = list;
   int64_t first = 0;
-  while (at < end) {
-    int64_t tasks = 0, repeat = 1;
-    at = std::from_chars(at, end, tasks).ptr;
-    if (end - at > 2 && at[0] == '(' && at[1] == 'x') at = std::from_chars(at + 2, end, repeat).ptr + 1;
-    first += repeat;
-    if (node < first) return tasks;
-    if (at < end && *at != ',') break;
-    ++at;
+  while (!left.empty()) {
+    const std::optional<int64_t> tasks = take_number(left);
+    const bool is_repeated = left.starts_with("(x");
+    if (is_repeated) left.remove_prefix(2);
+    const std::optional<int64_t> repeat = is_repeated ? take_number(left) : 1;
+    if (!tasks || !repeat || (is_repeated && !take(left, ')'))) break;
+    first += *repeat;
+    if (node < first && *tasks <= size) return *tasks;
+    if (!take(left, ',')) break;
   }
   return fail({.position = {.file = "environment", .key = "SLURM_STEP_TASKS_PER_NODE"},
                .message = fmt::format("\"{}\" does not say how many tasks node {} has", list, node),
