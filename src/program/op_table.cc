@@ -19,7 +19,8 @@ constexpr OpKind kWithoutRule[] = {
     OpKind::kScalarPow,   OpKind::kPolar,      OpKind::kMin,        OpKind::kCumsum,
     OpKind::kScatter,     OpKind::kScatterAdd, OpKind::kIndexPut,   OpKind::kIndexPutInPlace,
     OpKind::kCopyInPlace, OpKind::kVectorNorm, OpKind::kSubInPlace, OpKind::kExpInPlace,
-    OpKind::kTeGemm};
+    OpKind::kTeGemm,      OpKind::kIndexAdd,   OpKind::kMaskedScatter, OpKind::kAllToAll,
+    OpKind::kTeGroupedGemm};
 
 const Table& table() {
   static const Table built = [] {
@@ -35,6 +36,7 @@ const Table& table() {
     add_network_rows(set);
     add_native_rows(set);
     add_megatron_rows(set);
+    add_megatron_expert_rows(set);
     for (OpKind kind : kWithoutRule) set(kind, {});
     return rows;
   }();

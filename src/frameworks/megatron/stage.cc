@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/block.h"
+#include "frameworks/megatron/layer_parameters.h"
 
 namespace plimsoll::megatron {
 namespace {
@@ -53,8 +54,23 @@ class ParameterLister {
     if (has_bias) vector(name + ".bias", out, true);
   }
 
+  void append(std::vector<StageParameter> parameters) {
+    for (StageParameter& p : parameters) out_.push_back(std::move(p));
+  }
+
   void layer(const std::string& path, const Layer& layer) {
-    const Attention& attention = layer.attention;
+    if (layer.attention.latent) {
+      norm(path + "input_layernorm", a_.hidden);
+      append(latent_parameters(a_, job_, layer.attention, path + "self_attention."));
+    } else {
+      attention(path, layer.attention);
+    }
+    if (!layer.moe) return mlp(path, *layer.mlp);
+    norm(path + "pre_mlp_layernorm", a_.hidden);
+    append(expert_parameters(a_, job_, *layer.moe, path + "mlp."));
+  }
+
+  void attention(const std::string& path, const Attention& attention) {
     const int64_t queries = attention.heads * attention.head_dim,
                   keys = attention.kv_heads * attention.head_dim;
     if (!is_te()) norm(path + "input_layernorm", a_.hidden);
@@ -66,8 +82,10 @@ class ParameterLister {
       norm(path + "self_attention.q_layernorm", attention.head_dim);
       norm(path + "self_attention.k_layernorm", attention.head_dim);
     }
+  }
+
+  void mlp(const std::string& path, const Mlp& mlp) {
     if (!is_te()) norm(path + "pre_mlp_layernorm", a_.hidden);
-    const Mlp& mlp = *layer.mlp;
     const int64_t width = mlp.intermediate * (mlp.is_gated ? 2 : 1);
     normed_linear(path + "mlp.linear_fc1", width / t_, a_.hidden, mlp.has_bias);
     matrix(path + "mlp.linear_fc2.weight", a_.hidden, mlp.intermediate / t_);
