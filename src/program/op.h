@@ -238,6 +238,8 @@ namespace plimsoll {
   X(kIndexSelect, "index_select.default", kOther)                                                       \
   X(kIndexAdd, "index_add.default", kOther)                                                             \
   X(kIndexAddInPlace, "index_add_.default", kInPlace)                                                   \
+  X(kScatterAddInPlace, "scatter_add_.default", kInPlace)                                               \
+  X(kLogSumExp, "logsumexp.default", kOther)                                                            \
   X(kMaskedSelect, "masked_select.default", kOther)                                                     \
   X(kMaskedScatter, "masked_scatter.default", kOther)                                                   \
   X(kRemainder, "remainder.Scalar", kPointwise)                                                         \

@@ -284,7 +284,7 @@ Value te_rotary(Value x, Value angles) {
 
 Value te_flash_attention(Value q, Value k, Value v, int64_t multiprocessors) {
   const std::array<Recorder::Result, 3> results{
-      {{contiguous_like_shape(q), q.dtype()},
+      {{with_last(q, v.size(3)), q.dtype()},
        {Layout::contiguous({q.size(0), q.size(2), q.size(1)}), DType::kFloat32},
        {Layout::contiguous({2}), DType::kInt64}}};
   const std::array<Value*, 3> inputs{&q, &k, &v};

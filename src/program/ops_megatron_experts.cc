@@ -24,6 +24,15 @@ Value index_select(Value x, Value index) {
 Value index_add_(Value x, Value index, Value source) {
   return x.recorder().emit_in_place(OpKind::kIndexAddInPlace, {&x, &index, &source});
 }
+Value scatter_add_rows_(Value x, Value index, Value source) {
+  index = ops::expand(ops::unsqueeze(std::move(index), 1), {-1, source.size(1)});
+  return x.recorder().emit_in_place(OpKind::kScatterAddInPlace, {&x, &index, &source});
+}
+Value log_sum_exp(Value x) {
+  const std::span<const int64_t> shape = x.layout().shape();
+  const Recorder::Result result{Layout::contiguous(shape.first(shape.size() - 1)), x.dtype()};
+  return x.recorder().emit(OpKind::kLogSumExp, {&x}, result);
+}
 Value masked_select(Value x, Value mask, int64_t elements) {
   const Recorder::Result result{Layout::contiguous({elements}), x.dtype()};
   return x.recorder().emit(OpKind::kMaskedSelect, {&x, &mask}, result);

@@ -17,8 +17,10 @@ namespace plimsoll::megatron {
 
 // ---- rows by index ----
 Value index_select(Value x, Value index);                   // x[index], [rows, ..]
-Value index_add_(Value x, Value index, Value source);       // scatter_add_ by row makes the same tensors
-Value masked_select(Value x, Value mask, int64_t elements);  // so many are chosen
+Value index_add_(Value x, Value index, Value source);
+Value scatter_add_rows_(Value x, Value index, Value source);  // the index is expanded along the rows
+Value masked_select(Value x, Value mask, int64_t elements);   // so many are chosen
+Value log_sum_exp(Value x);                                   // over the last dim
 
 // ---- Megatron-Core ----
 // x [.., h] times weight [experts, h], computed and kept in `dtype`; bias may be undefined.

@@ -19,9 +19,25 @@ void index_select(BackwardCall& call) {
   const Recorder::Result result{zeros.layout(), zeros.dtype()};
   call.results[0] = call.recorder.emit(OpKind::kIndexAdd, {&zeros, &index, &gradient}, result);
 }
+// The source is kept too, for its sizes (expand_as). Source: derivatives.yaml.
+Saves keeps_index_and_source(const Program&, const Op&, const InputSet&) { return {.inputs = 6}; }
 void index_add_in_place(BackwardCall& call) {
   if (call.needs(0)) call.results[0] = call.gradient();
   if (call.needs(2)) call.results[2] = megatron::index_select(call.gradient(), call.input(1));
+}
+// The index is expanded along the rows.
+void scatter_add_in_place(BackwardCall& call) {
+  if (call.needs(0)) call.results[0] = call.gradient();
+  if (call.needs(2)) call.results[2] = ops::gather(call.gradient(), 0, call.input(1));
+}
+
+// grad * exp(x - logsumexp), at::logsumexp_backward.
+Saves keeps_input_and_output(const Program&, const Op&, const InputSet&) {
+  return {.inputs = 1, .outputs = 1};
+}
+void log_sum_exp(BackwardCall& call) {
+  Value weights = ops::unary(OpKind::kExp, ops::sub(call.input(0), ops::unsqueeze(call.output(0), -1)));
+  call.results[0] = ops::mul(ops::unsqueeze(call.gradient(), -1), std::move(weights));
 }
 
 Saves keeps_first_two(const Program&, const Op&, const InputSet&) { return {.inputs = 3}; }
@@ -160,7 +176,9 @@ void te_unpermute(BackwardCall& call) {
 
 void add_megatron_expert_rows(const SetRow& set) {
   set(OpKind::kIndexSelect, {.saves = keeps_second, .backward = index_select});
-  set(OpKind::kIndexAddInPlace, {.saves = keeps_second, .backward = index_add_in_place});
+  set(OpKind::kIndexAddInPlace, {.saves = keeps_index_and_source, .backward = index_add_in_place});
+  set(OpKind::kScatterAddInPlace, {.saves = keeps_second, .backward = scatter_add_in_place});
+  set(OpKind::kLogSumExp, {.saves = keeps_input_and_output, .backward = log_sum_exp});
   set(OpKind::kMaskedSelect, {.saves = keeps_first_two, .backward = masked_select});
   set(OpKind::kRouterGating,
       {.saves = keeps_for_router, .backward = router_gating, .is_python_function = true});

@@ -9,7 +9,8 @@
 
 namespace plimsoll {
 
-enum class MegatronDispatcher { kAllGather, kAllToAll };
+// kFlex: DeepEP's kernels.
+enum class MegatronDispatcher { kAllGather, kAllToAll, kFlex };
 enum class MegatronRouting { kTopk, kSinkhorn };
 enum class MegatronScores { kSoftmax, kSigmoid };
 

@@ -71,6 +71,9 @@ std::optional<Error> expert_error(const ResolvedJob& r, const Architecture& a) {
   if (e.pads_to_capacity && e.dispatcher != MegatronDispatcher::kAllToAll)
     return error("--moe-pad-expert-input-to-capacity needs another dispatcher",
                  "--moe-token-dispatcher-type alltoall");
+  if (e.dispatcher == MegatronDispatcher::kFlex && tensor * e.expert_ranks == 1)
+    return error("--moe-token-dispatcher-type flex needs several ranks with experts",
+                 "--expert-model-parallel-size of 2 or more");
   if (e.pads_to_capacity && e.fuses_permutation)
     return error("fused permutation of padded experts is not modelled yet", "no --moe-permute-fusion");
   return std::nullopt;
@@ -84,6 +87,8 @@ std::optional<Error> apply_routing(const RoutingChoice& routing, const Architect
     return Error{.position = {.key = "routing.quantile"}, .message = "the model has no experts"};
   }
   MegatronExperts& e = r.megatron->experts;
+  if (e.dispatcher == MegatronDispatcher::kFlex)
+    r.notes.emplace_back("DeepEP's own buffers lie outside of PyTorch's allocator and are not counted");
   if (e.pads_to_capacity) return std::nullopt;
   if (!routing.quantile) {
     r.notes.emplace_back(
@@ -198,6 +203,10 @@ Result<ResolvedJob> resolve_megatron(const Job& job, const Architecture& archite
     r.notes.emplace_back(
         "--attention-backend auto is played as FlashAttention 2: Transformer Engine may choose cuDNN's or "
         "FlashAttention 3 on Hopper and later GPUs");
+  if (architecture.layers.front().attention.latent && r.megatron->attention != MegatronAttention::kUnfused)
+    r.notes.emplace_back(
+        "latent attention is played as FlashAttention with heads of two sizes; what cuDNN's kernel needs besides "
+        "is not known");
   r.notes.emplace_back("evaluation and saving of a Megatron-LM job are not played");
   return r;
 }

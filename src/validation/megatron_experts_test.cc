@@ -129,6 +129,14 @@ TEST(MegatronExperts, RowsOfARankAreWhatItsExpertsGet) {
   EXPECT_EQ(rows.sent, 13 * 8);
 }
 
+// Of 4 experts with 2 a token a rank with one of them is chosen by half of the tokens, one with 3 by all.
+TEST(MegatronExperts, ShareOfTokensThatARankIsSent) {
+  const Moe moe{.experts = 4, .experts_per_token = 2};
+  EXPECT_DOUBLE_EQ(megatron::share_of_tokens(moe, 1), 0.5);
+  EXPECT_DOUBLE_EQ(megatron::share_of_tokens(moe, 2), 1 - 1.0 / 6);
+  EXPECT_DOUBLE_EQ(megatron::share_of_tokens(moe, 3), 1);
+}
+
 TEST(MegatronExperts, AnUnevenLoadTakesMoreMemory) {
   MegatronJob imported = job_of("  --expert-model-parallel-size: 4\n  --moe-token-dispatcher-type: alltoall\n");
   const Bytes even = peak_of(run_of(imported));
@@ -158,8 +166,12 @@ TEST(MegatronExperts, EveryWayOfComputingThemIsPlayed) {
         "  --moe-router-score-function: sigmoid\n  --moe-router-enable-expert-bias: true\n"
         "  --moe-router-num-groups: 4\n  --moe-router-group-topk: 2\n  --moe-router-topk: 2\n"
         "  --moe-router-dtype: fp32\n  --moe-router-topk-scaling-factor: 2.5\n",
-        "  --moe-aux-loss-coeff: 0.01\n", "  --moe-router-load-balancing-type: seq_aux_loss\n"
-        "  --moe-aux-loss-coeff: 0.01\n", "  --transformer-impl: local\n",
+        "  --moe-token-dispatcher-type: flex\n  --expert-model-parallel-size: 4\n"
+        "  --moe-router-dtype: fp32\n  --moe-permute-fusion: true\n",
+        "  --moe-aux-loss-coeff: 0.01\n  --moe-z-loss-coeff: 0.001\n", "  --moe-router-load-balancing-type: seq_aux_loss\n"
+        "  --moe-token-dispatcher-type: flex\n  --expert-model-parallel-size: 4\n"
+        "  --moe-router-dtype: fp32\n  --moe-permute-fusion: true\n",
+        "  --moe-aux-loss-coeff: 0.01\n  --moe-z-loss-coeff: 0.001\n", "  --transformer-impl: local\n",
         "  --recompute-granularity: full\n  --recompute-method: uniform\n"}) {
     const auto run = try_run(job_of(more));
     EXPECT_TRUE(run) << more << run.error().to_text();

@@ -116,9 +116,12 @@ Value expert_layer(Writer& w, const Moe& moe, const Value& hidden) {
   if (moe.shared_intermediate > 0) shared = shared_experts(w, moe, x);
   Routes routes = route(w, moe, x);
   const Value map = routes.map;  // forward()'s variable
-  const auto dispatcher = e.dispatcher == MegatronDispatcher::kAllGather
-                              ? make_all_gather_dispatcher(w, moe)
-                              : make_all_to_all_dispatcher(w, moe);
+  const auto make = [&] {
+    if (e.dispatcher == MegatronDispatcher::kAllGather) return make_all_gather_dispatcher(w, moe);
+    return e.dispatcher == MegatronDispatcher::kFlex ? make_flex_dispatcher(w, moe)
+                                                     : make_all_to_all_dispatcher(w, moe);
+  };
+  const auto dispatcher = make();
   Dispatched in = dispatcher->to_experts(x, std::move(routes));
   Value out;
   {

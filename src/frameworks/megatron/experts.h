@@ -39,5 +39,8 @@ class Dispatcher {
 };
 std::unique_ptr<Dispatcher> make_all_gather_dispatcher(Writer& w, const Moe& moe);
 std::unique_ptr<Dispatcher> make_all_to_all_dispatcher(Writer& w, const Moe& moe);
+std::unique_ptr<Dispatcher> make_flex_dispatcher(Writer& w, const Moe& moe);
+// Of the tokens of all ranks: those that have any of a rank's experts, where every choice is as likely.
+double share_of_tokens(const Moe& moe, int64_t local_experts);
 
 }  // namespace plimsoll::megatron

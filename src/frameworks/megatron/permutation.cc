@@ -44,10 +44,9 @@ Value unpermuted(Writer& w, Value rows_of_tokens, const Value& rows, int64_t tok
   if (w.settings().experts.fuses_permutation) return te_unpermute(std::move(rows_of_tokens), rows, tokens);
   Recorder& r = w.recorder();
   Value sum = ops::zeros(r, {tokens, hidden}, rows_of_tokens.dtype());
-  if (w.settings().is_deterministic) {  // made once more
-    Value again = ops::zeros(r, {tokens, hidden}, rows_of_tokens.dtype());
-    sum = std::move(again);
-  }
+  if (!w.settings().is_deterministic) return scatter_add_rows_(std::move(sum), rows, std::move(rows_of_tokens));
+  Value again = ops::zeros(r, {tokens, hidden}, rows_of_tokens.dtype());  // made once more
+  sum = std::move(again);
   return index_add_(std::move(sum), rows, std::move(rows_of_tokens));
 }
 

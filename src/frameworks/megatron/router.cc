@@ -137,6 +137,13 @@ Routes dropped(const ResolvedJob& job, const Moe& moe, Routes routes) {
   return out;
 }
 
+// apply_z_loss, z_loss_func
+Value with_z_loss(Value logits) {
+  Value squared = ops::pow(log_sum_exp(logits), 2);
+  Value loss = ops::mul(ops::mean(std::move(squared), {0}, false), 1.0);
+  return attach_auxiliary_loss(std::move(logits), std::move(loss));
+}
+
 // compute_routing_scores_for_aux_loss, then _apply_aux_loss or _apply_seq_aux_loss.
 void attach_balance_loss(Writer& w, const Moe& moe, const Value& logits, Routes& routes) {
   const MegatronExperts& e = w.settings().experts;
@@ -167,6 +174,7 @@ Routes route(Writer& w, const Moe& moe, const Value& x) {
   w.made_once(MadeOnce::Kind::kTeWorkspace);
   Value logits = router_gating(x, w.parameter("weight"), {}, dtype);
   logits = ops::view(std::move(logits), {-1, moe.experts});
+  if (e.has_z_loss) logits = with_z_loss(std::move(logits));
   if (e.routing == MegatronRouting::kSinkhorn) return sinkhorn_routes(moe, std::move(logits));
   Routes routes = topk_routes(w, moe, logits);
   if (e.capacity_factor) routes = dropped(w.job(), moe, std::move(routes));

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/block.h"
 #include "frameworks/megatron/layer_parameters.h"
 
 namespace plimsoll::megatron {
 namespace {
 
-constexpr const char* kFinalNorm = "decoder.final_layernorm";  // Transformer Engine's in local layers too
+constexpr const char* kFinalNorm = "decoder.final_layernorm";
 
 class ParameterLister {
  public:
@@ -31,7 +33,7 @@ class ParameterLister {
     out_.push_back({.name = std::move(name), .shape = {elements}, .is_decayed = false, .is_split = is_split});
   }
   void norm(const std::string& name, int64_t width, std::string_view separator = ".") {
-    const bool is_apex = !is_te() && (name != kFinalNorm || !job_.megatron->has_transformer_engine);
+    const bool is_apex = name == kFinalNorm ? !has_te_final_norm(a_, job_) : !is_te();
     vector(name + std::string(separator) + "weight", width);
     out_.back().is_made_on_host = is_apex;
     if (!a_.norm.has_bias) return;
@@ -120,6 +122,12 @@ int64_t StageParameter::elements() const {
 
 int64_t padded_vocab(const Architecture& architecture, const ResolvedJob& job) {
   return round_up(architecture.vocab, job.megatron->vocab_divisor * job.mesh.tensor);
+}
+
+bool has_te_final_norm(const Architecture& architecture, const ResolvedJob& job) {
+  if (job.megatron->layers == MegatronLayers::kTransformerEngine) return true;
+  const auto has_experts = [](const Layer& layer) { return layer.moe.has_value(); };
+  return job.megatron->has_transformer_engine && std::ranges::none_of(architecture.layers, has_experts);
 }
 
 std::vector<StageParameter> parameters_of(const Architecture& architecture, const ResolvedJob& job,

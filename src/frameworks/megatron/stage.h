@@ -49,6 +49,11 @@ struct StageParameter {
 std::vector<StageParameter> parameters_of(const Architecture& architecture, const ResolvedJob& job,
                                           const Chunk& chunk);
 
+// Whether the norm behind the last layer is Transformer Engine's: with local layers too, but in models with
+// experts, whose blocks' spec names it. Source: transformer_block.py (_get_block_submodules),
+// gpt_layer_specs.py (get_gpt_decoder_block_spec).
+bool has_te_final_norm(const Architecture& architecture, const ResolvedJob& job);
+
 // The vocabulary with what is added so that it divides. Source: megatron/training/tokenizer
 // (_vocab_size_with_padding).
 int64_t padded_vocab(const Architecture& architecture, const ResolvedJob& job);

@@ -95,6 +95,7 @@ class TrainingBuilder : public ScheduleHost {
     phase_ = "load";
     {
       const With<Category> category(r_.category, Category::kTemporary);
+      if (has_experts()) auxiliary_scale_ = ops::ones(r_, {1}, DType::kFloat32);
       start_time_ = ops::from_host(r_, {1}, DType::kFloat64);
     }
     for (ChunkState& chunk : chunks_) {
@@ -108,6 +109,10 @@ class TrainingBuilder : public ScheduleHost {
     optimizer_.make(chunks_);
     end();
     return {};
+  }
+
+  bool has_experts() const {
+    return std::ranges::any_of(a_.layers, [](const Layer& layer) { return layer.moe.has_value(); });
   }
 
   // RotaryEmbedding.inv_freq
@@ -347,6 +352,7 @@ class TrainingBuilder : public ScheduleHost {
   std::string phase_;
   uint32_t first_statement_ = 0;
 
+  Value auxiliary_scale_;  // MoEAuxLossAutoScaler.main_loss_backward_scale
   Value start_time_, total_tokens_, token_count_, loss_, total_loss_;
   std::vector<Value> frequencies_;
   std::vector<Value> reports_;  // forward_data_store

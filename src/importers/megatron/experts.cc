@@ -154,7 +154,12 @@ void read_ranks_and_dispatch(MegatronValues& values, MegatronExperts& e) {
   e.tensor_ranks = values.integer("--expert-tensor-parallel-size");
   e.dispatcher = values.word<MegatronDispatcher>(
       "--moe-token-dispatcher-type", MegatronDispatcher::kAllGather,
-      {{"allgather", MegatronDispatcher::kAllGather}, {"alltoall", MegatronDispatcher::kAllToAll}});
+      {{"allgather", MegatronDispatcher::kAllGather},
+       {"alltoall", MegatronDispatcher::kAllToAll},
+       {"flex", MegatronDispatcher::kFlex}});
+  values.word<bool>("--moe-flex-dispatcher-backend", true, {{"deepep", true}});
+  for (const char* name : {"--moe-enable-deepep", "--moe-deepep-num-sms", "--moe-flex-dispatcher-num-sms"})
+    values.take(name);
   e.has_grouped_gemm = values.flag("--moe-grouped-gemm");
   e.fuses_permutation = values.flag("--moe-permute-fusion");
   e.overlaps_shared_experts = values.flag("--moe-shared-expert-overlap");

@@ -92,7 +92,8 @@ TEST(MegatronExperts, RefusesWhatHasNoRecipe) {
     const auto imported = job_of(more);
     return imported ? std::string() : imported.error().to_text();
   };
-  EXPECT_THAT(refused("--moe-token-dispatcher-type flex\n"), HasSubstr("allgather, alltoall"));
+  EXPECT_THAT(refused("--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend hybridep\n"),
+              HasSubstr("deepep"));
   EXPECT_THAT(refused("--moe-layer-freq [1]*3\n"), HasSubstr("no pattern of 4 layers"));
   EXPECT_THAT(refused("--moe-pad-expert-input-to-capacity\n"), HasSubstr("needs a capacity"));
   EXPECT_THAT(refused("--moe-router-load-balancing-type quantile_balancing\n"), HasSubstr("quantile_balancing"));
