@@ -1,5 +1,5 @@
-// Examples of the ops of mixtures of experts and latent attention, for op_table_test.cc. What is kept restates
-// the save_for_backward of each function.
+// Examples of the ops of mixtures of experts and latent attention, for op_table_test.cc. What is kept
+// restates the save_for_backward of each function.
 #pragma once
 
 #include "program/op_example.h"
@@ -38,9 +38,7 @@ inline std::vector<Example> megatron_expert_examples() {
        {wants({4, 3}), wants({1}, kFloat)},
        [](Inputs& in) { return megatron::attach_auxiliary_loss(ops::clone(in[0]), in[1]); },
        {1}},
-      {OpKind::kAllToAllFunction,
-       {wants({4, 8})},
-       [](Inputs& in) { return megatron::all_to_all(in[0], 6); }},
+      {OpKind::kAllToAllFunction, {wants({4, 8})}, [](Inputs& in) { return megatron::all_to_all(in[0], 6); }},
       {OpKind::kWeightedSwiglu,
        {wants({4, 8}), wants({4, 1}, kFloat)},
        [](Inputs& in) { return megatron::weighted_swiglu(in[0], in[1]); },

@@ -14,12 +14,12 @@ using Table = std::array<OpRow, kOpCount>;
 
 // Ops that carry gradients in PyTorch and have no rule here: a program that needs one is refused by name.
 constexpr OpKind kWithoutRule[] = {
-    OpKind::kAbs,         OpKind::kSin,        OpKind::kCos,        OpKind::kLog,
-    OpKind::kLog1p,       OpKind::kLerp,       OpKind::kTril,       OpKind::kPowTensor,
-    OpKind::kScalarPow,   OpKind::kPolar,      OpKind::kMin,        OpKind::kCumsum,
-    OpKind::kScatter,     OpKind::kScatterAdd, OpKind::kIndexPut,   OpKind::kIndexPutInPlace,
-    OpKind::kCopyInPlace, OpKind::kVectorNorm, OpKind::kSubInPlace, OpKind::kExpInPlace,
-    OpKind::kTeGemm,      OpKind::kIndexAdd,   OpKind::kMaskedScatter, OpKind::kAllToAll,
+    OpKind::kAbs,          OpKind::kSin,        OpKind::kCos,           OpKind::kLog,
+    OpKind::kLog1p,        OpKind::kLerp,       OpKind::kTril,          OpKind::kPowTensor,
+    OpKind::kScalarPow,    OpKind::kPolar,      OpKind::kMin,           OpKind::kCumsum,
+    OpKind::kScatter,      OpKind::kScatterAdd, OpKind::kIndexPut,      OpKind::kIndexPutInPlace,
+    OpKind::kCopyInPlace,  OpKind::kVectorNorm, OpKind::kSubInPlace,    OpKind::kExpInPlace,
+    OpKind::kTeGemm,       OpKind::kIndexAdd,   OpKind::kMaskedScatter, OpKind::kAllToAll,
     OpKind::kTeGroupedGemm};
 
 const Table& table() {

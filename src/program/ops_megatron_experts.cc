@@ -101,10 +101,9 @@ Routed te_permute(Value tokens, Value probs, Value routing_map, int64_t rows) {
   constexpr int64_t kBlock = 1024;
   Recorder& r = tokens.recorder();
   const int64_t n = routing_map.size(0), experts = routing_map.size(1);
-  std::vector<Recorder::Result> results{
-      {Layout::contiguous({n, experts * 2 + 1}), DType::kInt32},
-      {Layout::contiguous({experts, divide_up(n, kBlock)}), DType::kInt32},
-      {with_rows(tokens, rows), tokens.dtype()}};
+  std::vector<Recorder::Result> results{{Layout::contiguous({n, experts * 2 + 1}), DType::kInt32},
+                                        {Layout::contiguous({experts, divide_up(n, kBlock)}), DType::kInt32},
+                                        {with_rows(tokens, rows), tokens.dtype()}};
   if (probs) results.push_back({Layout::contiguous({rows}), probs.dtype()});
   const std::array<Value*, 3> inputs{&tokens, &routing_map, &probs};
   std::vector<Value> made = r.emit_many(OpKind::kTePermute, inputs, results);

@@ -16,7 +16,7 @@
 namespace plimsoll::megatron {
 
 // ---- rows by index ----
-Value index_select(Value x, Value index);                   // x[index], [rows, ..]
+Value index_select(Value x, Value index);  // x[index], [rows, ..]
 Value index_add_(Value x, Value index, Value source);
 Value scatter_add_rows_(Value x, Value index, Value source);  // the index is expanded along the rows
 Value masked_select(Value x, Value mask, int64_t elements);   // so many are chosen

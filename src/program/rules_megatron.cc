@@ -48,9 +48,8 @@ void linear(BackwardCall& call) {
   if (call.needs(1)) {
     input = ops::matmul(gradient, call.input(2));
     if (attributes.sums_input_gradient) input = megatron::all_reduce_(std::move(input));
-    call.results[1] = attributes.input_ranks > 1
-                          ? megatron::reduce_scatter_sequence(input, attributes.input_ranks)
-                          : input;
+    call.results[1] =
+        attributes.input_ranks > 1 ? megatron::reduce_scatter_sequence(input, attributes.input_ranks) : input;
   }
   const Value rows = as_rows(gradient);
   if (call.needs(2) && attributes.adds_weight_gradient) {
@@ -218,9 +217,8 @@ void te_linear(BackwardCall& call) {
   Value input;
   if (call.needs(1)) {
     input = te_input_gradient(gradient, call.input(2), attributes.sums_input_gradient);
-    call.results[1] = attributes.input_ranks > 1
-                          ? megatron::reduce_scatter_sequence(input, attributes.input_ranks)
-                          : input;
+    call.results[1] =
+        attributes.input_ranks > 1 ? megatron::reduce_scatter_sequence(input, attributes.input_ranks) : input;
   }
   WeightGradients made = te_weight_gradients(call, gradient, x, call.input(2));
   call.results[2] = std::move(made.weight);
@@ -239,9 +237,8 @@ void te_norm_linear(BackwardCall& call) {
   const Value& gradient = call.gradient();
   Value x = whole(call.input(4), attributes.input_ranks);
   Value input = te_input_gradient(gradient, call.input(3), attributes.sums_input_gradient);
-  Value normed = attributes.input_ranks > 1
-                     ? megatron::reduce_scatter_sequence(input, attributes.input_ranks)
-                     : input;
+  Value normed =
+      attributes.input_ranks > 1 ? megatron::reduce_scatter_sequence(input, attributes.input_ranks) : input;
   WeightGradients linear = te_weight_gradients(call, gradient, x, call.input(3));
   call.clear_input(4);
   x.reset();
@@ -279,7 +276,8 @@ void reduce_scattered(BackwardCall& call) {
     Value part = ops::view(call.input(2), {-1}), gradient = call.gradient();
     part = ops::slice(std::move(part), 0, 0, x.layout.elements());
     part = ops::view(std::move(part), x.layout.shape());
-    call.recorder.emit_effect(OpKind::kReduceScatterSequence, std::vector<TensorId>{gradient.id(), part.id()});
+    call.recorder.emit_effect(OpKind::kReduceScatterSequence,
+                              std::vector<TensorId>{gradient.id(), part.id()});
     call.results[1] = std::move(part);
     return;
   }

@@ -83,12 +83,10 @@ void all_to_all(BackwardCall& call) {
 // swiglu_back and the sum of the weights' gradient, fused.
 void weighted_swiglu(BackwardCall& call) {
   Value gradient = call.gradient(), x = call.input(0), weights = call.input(1);
-  const std::array<Recorder::Result, 2> results{
-      {{contiguous_like(call.input_info(0)), x.dtype()},
-       {contiguous_like(call.input_info(1)), weights.dtype()}}};
+  const std::array<Recorder::Result, 2> results{{{contiguous_like(call.input_info(0)), x.dtype()},
+                                                 {contiguous_like(call.input_info(1)), weights.dtype()}}};
   const std::array<Value*, 3> inputs{&gradient, &x, &weights};
-  std::vector<Value> made =
-      call.recorder.emit_many(OpKind::kWeightedSwigluBackward, inputs, results);
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kWeightedSwigluBackward, inputs, results);
   for (size_t i = 0; i < 2; ++i) call.results[i] = std::move(made[i]);
 }
 
@@ -102,12 +100,10 @@ void latent_rope_query(BackwardCall& call) {
 void latent_rope_key_value(BackwardCall& call) {
   Value of_key = call.gradient(0), of_value = ops::contiguous(call.gradient(1)), cos = call.input(2),
         sin = call.input(3);
-  const std::array<Recorder::Result, 2> results{
-      {{contiguous_like(call.input_info(0)), of_key.dtype()},
-       {contiguous_like(call.input_info(1)), of_key.dtype()}}};
+  const std::array<Recorder::Result, 2> results{{{contiguous_like(call.input_info(0)), of_key.dtype()},
+                                                 {contiguous_like(call.input_info(1)), of_key.dtype()}}};
   const std::array<Value*, 4> inputs{&of_key, &of_value, &cos, &sin};
-  std::vector<Value> made =
-      call.recorder.emit_many(OpKind::kLatentRopeKeyValueBackward, inputs, results);
+  std::vector<Value> made = call.recorder.emit_many(OpKind::kLatentRopeKeyValueBackward, inputs, results);
   for (size_t i = 0; i < 2; ++i) call.results[i] = std::move(made[i]);
 }
 
@@ -134,17 +130,15 @@ void te_grouped_linear(BackwardCall& call) {
   Value x = call.input(1);
   if (call.attributes<FusedAttr>().adds_weight_gradient) {
     call.recorder.emit_effect(OpKind::kTeGroupedGemm, std::vector<TensorId>{gradient.id(), x.id()});
-    for (size_t i = 0; i < count; ++i)
-      call.results[2 + i] = ops::detach(call.input(call.op.input_count - 1));
+    for (size_t i = 0; i < count; ++i) call.results[2 + i] = ops::detach(call.input(call.op.input_count - 1));
     return;
   }
   const TensorInfo& weight = call.input_info(2);  // wgrad_packed: one tensor, of which each has a part
   const int64_t out = weight.layout.size(0), in = weight.layout.size(1);
-  Value packed = call.recorder.emit(
-      OpKind::kTeGroupedGemm, {&gradient, &x},
-      {Layout::contiguous({static_cast<int64_t>(count), out, in}), weight.dtype});
-  for (size_t i = 0; i < count; ++i)
-    call.results[2 + i] = ops::select(packed, 0, static_cast<int64_t>(i));
+  Value packed =
+      call.recorder.emit(OpKind::kTeGroupedGemm, {&gradient, &x},
+                         {Layout::contiguous({static_cast<int64_t>(count), out, in}), weight.dtype});
+  for (size_t i = 0; i < count; ++i) call.results[2 + i] = ops::select(packed, 0, static_cast<int64_t>(i));
 }
 
 // Outputs: row map, scratch, tokens, probs if there are such.
@@ -167,9 +161,8 @@ void te_permute(BackwardCall& call) { te_rows_back(call, OpKind::kTePermuteBackw
 void te_sort_chunks(BackwardCall& call) { te_rows_back(call, OpKind::kTeSortChunksBackward, 1, 1); }
 void te_unpermute(BackwardCall& call) {
   Value gradient = call.gradient(), map = call.input(1);
-  call.results[0] =
-      call.recorder.emit(OpKind::kTeUnpermuteBackward, {&gradient, &map},
-                         {contiguous_like(call.input_info(0)), call.input_info(0).dtype});
+  call.results[0] = call.recorder.emit(OpKind::kTeUnpermuteBackward, {&gradient, &map},
+                                       {contiguous_like(call.input_info(0)), call.input_info(0).dtype});
 }
 
 }  // namespace
@@ -191,9 +184,8 @@ void add_megatron_expert_rows(const SetRow& set) {
       {.saves = keeps_tables, .backward = latent_rope_query, .is_python_function = true});
   set(OpKind::kLatentRopeKeyValue,
       {.saves = keeps_tables, .backward = latent_rope_key_value, .is_python_function = true});
-  set(OpKind::kTeGroupedLinear, {.saves = keeps_for_grouped_linear,
-                                 .backward = te_grouped_linear,
-                                 .is_python_function = true});
+  set(OpKind::kTeGroupedLinear,
+      {.saves = keeps_for_grouped_linear, .backward = te_grouped_linear, .is_python_function = true});
   set(OpKind::kTePermute, {.saves = keeps_row_map, .backward = te_permute});
   set(OpKind::kTeUnpermute, {.saves = keeps_second, .backward = te_unpermute});
   set(OpKind::kTeSortChunks, {.saves = keeps_row_map, .backward = te_sort_chunks});

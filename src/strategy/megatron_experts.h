@@ -23,10 +23,10 @@ struct MegatronExperts {
 
   MegatronRouting routing = MegatronRouting::kTopk;
   MegatronScores scores = MegatronScores::kSoftmax;
-  bool routes_in_float32 = false;        // --moe-router-dtype fp32
-  bool normalises_before_topk = false;   // --moe-router-pre-softmax
-  bool scales_top_scores = false;        // --moe-router-topk-scaling-factor
-  bool has_auxiliary_loss = false;       // of the micro-batch
+  bool routes_in_float32 = false;       // --moe-router-dtype fp32
+  bool normalises_before_topk = false;  // --moe-router-pre-softmax
+  bool scales_top_scores = false;       // --moe-router-topk-scaling-factor
+  bool has_auxiliary_loss = false;      // of the micro-batch
   bool has_sequence_auxiliary_loss = false;
   bool has_z_loss = false;
   std::optional<double> capacity_factor;  // empty: no token is dropped

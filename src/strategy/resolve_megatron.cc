@@ -48,11 +48,12 @@ std::optional<Error> expert_error(const ResolvedJob& r, const Architecture& a) {
   };
   const Moe* const moe = experts_of(a);
   if (!moe) return std::nullopt;
-  const int64_t tensor = e.tensor_ranks.value_or(r.mesh.tensor), model = tensor * e.expert_ranks * r.mesh.pipeline;
+  const int64_t tensor = e.tensor_ranks.value_or(r.mesh.tensor),
+                model = tensor * e.expert_ranks * r.mesh.pipeline;
   if (moe->experts % e.expert_ranks != 0)
-    return error(fmt::format("{} experts don't divide over {} expert-parallel ranks", moe->experts,
-                             e.expert_ranks),
-                 "a divisor of --num-experts");
+    return error(
+        fmt::format("{} experts don't divide over {} expert-parallel ranks", moe->experts, e.expert_ranks),
+        "a divisor of --num-experts");
   if (r.mesh.world % model != 0)
     return error(fmt::format("{} GPUs are no multiple of expert tensor {} x expert {} x pipeline {} = {}",
                              r.mesh.world, tensor, e.expert_ranks, r.mesh.pipeline, model),
@@ -62,12 +63,14 @@ std::optional<Error> expert_error(const ResolvedJob& r, const Architecture& a) {
                              moe->expert_intermediate, tensor),
                  "a divisor of --moe-ffn-hidden-size");
   if (r.mesh.tensor > 1 && !r.megatron->has_sequence_parallel)
-    return error("experts need sequence parallelism where there is tensor parallelism", "--sequence-parallel");
+    return error("experts need sequence parallelism where there is tensor parallelism",
+                 "--sequence-parallel");
   const bool is_te = r.megatron->layers == MegatronLayers::kTransformerEngine;
   if (!r.megatron->has_transformer_engine)
     return error("experts without Transformer Engine are not modelled yet", "Transformer Engine installed");
   if (e.has_grouped_gemm && !is_te)
-    return error("grouped products of local layers are not modelled yet", "--transformer-impl transformer_engine");
+    return error("grouped products of local layers are not modelled yet",
+                 "--transformer-impl transformer_engine");
   if (e.pads_to_capacity && e.dispatcher != MegatronDispatcher::kAllToAll)
     return error("--moe-pad-expert-input-to-capacity needs another dispatcher",
                  "--moe-token-dispatcher-type alltoall");
@@ -92,7 +95,8 @@ std::optional<Error> apply_routing(const RoutingChoice& routing, const Architect
   if (e.pads_to_capacity) return std::nullopt;
   if (!routing.quantile) {
     r.notes.emplace_back(
-        "tokens are spread evenly over the experts; routing.quantile and routing.max_violation say otherwise");
+        "tokens are spread evenly over the experts; routing.quantile and routing.max_violation say "
+        "otherwise");
     return std::nullopt;
   }
   if (!routing.max_violation)
@@ -205,7 +209,8 @@ Result<ResolvedJob> resolve_megatron(const Job& job, const Architecture& archite
         "FlashAttention 3 on Hopper and later GPUs");
   if (architecture.layers.front().attention.latent && r.megatron->attention != MegatronAttention::kUnfused)
     r.notes.emplace_back(
-        "latent attention is played as FlashAttention with heads of two sizes; what cuDNN's kernel needs besides "
+        "latent attention is played as FlashAttention with heads of two sizes; what cuDNN's kernel needs "
+        "besides "
         "is not known");
   r.notes.emplace_back("evaluation and saving of a Megatron-LM job are not played");
   return r;

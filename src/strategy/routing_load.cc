@@ -13,9 +13,9 @@ constexpr double kTiny = 1e-300;
 // std::lgamma writes a global (signgam); the arguments here are positive. Source: Lanczos' approximation, g =
 // 7, n = 9.
 double log_gamma(double x) {
-  constexpr double kCoefficients[] = {0.99999999999980993,      676.5203681218851,    -1259.1392167224028,
-                                      771.32342877765313,       -176.61502916214059,  12.507343278686905,
-                                      -0.13857109526572012,     9.9843695780195716e-6, 1.5056327351493116e-7};
+  constexpr double kCoefficients[] = {0.99999999999980993,  676.5203681218851,     -1259.1392167224028,
+                                      771.32342877765313,   -176.61502916214059,   12.507343278686905,
+                                      -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7};
   if (x < 0.5) return log_gamma(x + 1) - std::log(x);
   const double shifted = x - 1, t = shifted + 7.5;
   double sum = kCoefficients[0];
@@ -101,12 +101,13 @@ double routing_load(const RoutingModel& m, double quantile) {
   if (m.max_violation <= 0 || m.local >= m.experts) return 1;
   const auto experts = static_cast<double>(m.experts), local = static_cast<double>(m.local);
   // The smaller the shape, the fuller the fullest: searched on a scale of logarithms.
-  const double log_shape = -inverse(
-      [&](double minus_log) { return mean_of_largest(std::exp(-minus_log), experts); },
-      1 + m.max_violation, -std::log(1e6), -std::log(1e-2));
+  const double log_shape =
+      -inverse([&](double minus_log) { return mean_of_largest(std::exp(-minus_log), experts); },
+               1 + m.max_violation, -std::log(1e6), -std::log(1e-2));
   const double shape = std::exp(log_shape);
-  const double share = inverse(
-      [&](double x) { return beta_probability(shape * local, shape * (experts - local), x); }, quantile, 0, 1);
+  const double share =
+      inverse([&](double x) { return beta_probability(shape * local, shape * (experts - local), x); },
+              quantile, 0, 1);
   const double most = std::min(1.0, local / static_cast<double>(m.per_token));
   return std::min(share, most) * experts / local;
 }

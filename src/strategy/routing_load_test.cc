@@ -8,10 +8,10 @@ namespace plimsoll {
 namespace {
 
 TEST(RoutingLoad, ProbabilitiesAreThoseOfClosedForms) {
-  EXPECT_NEAR(beta_probability(1, 1, 0.3), 0.3, 1e-12);                             // uniform
-  EXPECT_NEAR(beta_probability(2, 1, 0.3), 0.09, 1e-12);                            // x^2
-  EXPECT_NEAR(beta_probability(3, 2, 0.6), 4 * 0.216 - 3 * 0.1296, 1e-12);          // 4 x^3 - 3 x^4
-  EXPECT_NEAR(gamma_probability(1, 2), 1 - std::exp(-2), 1e-12);                    // exponential
+  EXPECT_NEAR(beta_probability(1, 1, 0.3), 0.3, 1e-12);                     // uniform
+  EXPECT_NEAR(beta_probability(2, 1, 0.3), 0.09, 1e-12);                    // x^2
+  EXPECT_NEAR(beta_probability(3, 2, 0.6), 4 * 0.216 - 3 * 0.1296, 1e-12);  // 4 x^3 - 3 x^4
+  EXPECT_NEAR(gamma_probability(1, 2), 1 - std::exp(-2), 1e-12);            // exponential
   EXPECT_NEAR(gamma_probability(3, 2.5), 1 - std::exp(-2.5) * (1 + 2.5 + 3.125), 1e-12);
 }
 

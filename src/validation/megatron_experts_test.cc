@@ -80,7 +80,8 @@ TEST(MegatronExperts, ParametersOfAllRanksAreTheModels) {
     for (int64_t rank = 0; rank < job->mesh.pipeline; ++rank) {
       const auto stage = megatron::stage_of(imported.architecture, *job, rank);
       for (const megatron::Chunk& chunk : stage->chunks)
-        for (const megatron::StageParameter& p : megatron::parameters_of(imported.architecture, *job, chunk)) {
+        for (const megatron::StageParameter& p :
+             megatron::parameters_of(imported.architecture, *job, chunk)) {
           const int64_t copies = p.is_expert ? expert_ranks : p.is_split ? job->mesh.tensor : 1;
           if (!p.is_shared) elements += p.elements() * copies;
         }
@@ -89,12 +90,11 @@ TEST(MegatronExperts, ParametersOfAllRanksAreTheModels) {
   };
   const std::string shared = "  --moe-shared-expert-intermediate-size: 512\n";
   const int64_t whole = held(shared);
-  for (const char* degrees :
-       {"  --expert-model-parallel-size: 4\n", "  --pipeline-model-parallel-size: 2\n",
-        "  --moe-grouped-gemm: true\n  --expert-model-parallel-size: 2\n",
-        "  --tensor-model-parallel-size: 2\n  --sequence-parallel: true\n",
-        "  --tensor-model-parallel-size: 2\n  --sequence-parallel: true\n"
-        "  --expert-tensor-parallel-size: 1\n  --expert-model-parallel-size: 8\n"})
+  for (const char* degrees : {"  --expert-model-parallel-size: 4\n", "  --pipeline-model-parallel-size: 2\n",
+                              "  --moe-grouped-gemm: true\n  --expert-model-parallel-size: 2\n",
+                              "  --tensor-model-parallel-size: 2\n  --sequence-parallel: true\n",
+                              "  --tensor-model-parallel-size: 2\n  --sequence-parallel: true\n"
+                              "  --expert-tensor-parallel-size: 1\n  --expert-model-parallel-size: 8\n"})
     EXPECT_EQ(held(shared + degrees), whole) << degrees;
 }
 
@@ -138,7 +138,8 @@ TEST(MegatronExperts, ShareOfTokensThatARankIsSent) {
 }
 
 TEST(MegatronExperts, AnUnevenLoadTakesMoreMemory) {
-  MegatronJob imported = job_of("  --expert-model-parallel-size: 4\n  --moe-token-dispatcher-type: alltoall\n");
+  MegatronJob imported =
+      job_of("  --expert-model-parallel-size: 4\n  --moe-token-dispatcher-type: alltoall\n");
   const Bytes even = peak_of(run_of(imported));
   imported.job.routing = {.quantile = 0.9, .max_violation = 0.5};
   const Bytes ninety = peak_of(run_of(imported));
@@ -168,7 +169,8 @@ TEST(MegatronExperts, EveryWayOfComputingThemIsPlayed) {
         "  --moe-router-dtype: fp32\n  --moe-router-topk-scaling-factor: 2.5\n",
         "  --moe-token-dispatcher-type: flex\n  --expert-model-parallel-size: 4\n"
         "  --moe-router-dtype: fp32\n  --moe-permute-fusion: true\n",
-        "  --moe-aux-loss-coeff: 0.01\n  --moe-z-loss-coeff: 0.001\n", "  --moe-router-load-balancing-type: seq_aux_loss\n"
+        "  --moe-aux-loss-coeff: 0.01\n  --moe-z-loss-coeff: 0.001\n",
+        "  --moe-router-load-balancing-type: seq_aux_loss\n"
         "  --moe-token-dispatcher-type: flex\n  --expert-model-parallel-size: 4\n"
         "  --moe-router-dtype: fp32\n  --moe-permute-fusion: true\n",
         "  --moe-aux-loss-coeff: 0.01\n  --moe-z-loss-coeff: 0.001\n", "  --transformer-impl: local\n",
@@ -180,9 +182,9 @@ TEST(MegatronExperts, EveryWayOfComputingThemIsPlayed) {
 
 TEST(MegatronExperts, DegreeOneIsTheSameProgram) {
   const EstimateRun plain = run_of(job_of("  --moe-token-dispatcher-type: alltoall\n"));
-  const EstimateRun named = run_of(
-      job_of("  --moe-token-dispatcher-type: alltoall\n  --expert-model-parallel-size: 1\n"
-             "  --expert-tensor-parallel-size: 1\n"));
+  const EstimateRun named =
+      run_of(job_of("  --moe-token-dispatcher-type: alltoall\n  --expert-model-parallel-size: 1\n"
+                    "  --expert-tensor-parallel-size: 1\n"));
   EXPECT_EQ(plain.program.statements.size(), named.program.statements.size());
   EXPECT_EQ(peak_of(plain), peak_of(named));
 }
@@ -211,7 +213,8 @@ TEST(MegatronExperts, StatesOfExpertsAreDividedOverTheirOwnRanks) {
         bytes += storage.bytes.value;
     return bytes;
   };
-  // Four layers of 8 experts, 2 x 1024 x 512 each in fp32: over 8 ranks whole, or over 2 of those of a quarter.
+  // Four layers of 8 experts, 2 x 1024 x 512 each in fp32: over 8 ranks whole, or over 2 of those of a
+  // quarter.
   const int64_t all = int64_t{4} * 8 * 2 * 1024 * 512 * 4;
   EXPECT_NEAR(static_cast<double>(masters("")), static_cast<double>(all) / 8, 1e6);
   EXPECT_NEAR(static_cast<double>(masters("  --expert-model-parallel-size: 4\n")),

@@ -59,8 +59,7 @@ class LayoutBuilder {
 BufferLayout buffer_layout(const std::vector<StageParameter>& parameters, const ResolvedJob& job,
                            bool has_buckets, int64_t ranks) {
   std::optional<int64_t> size;
-  if (has_buckets)
-    size = std::max(kSmallestBucket, kBucketPerRank * job.mesh.data * job.mesh.context);
+  if (has_buckets) size = std::max(kSmallestBucket, kBucketPerRank * job.mesh.data * job.mesh.context);
   LayoutBuilder builder(job, ranks, size);
   BufferLayout layout{.parameters = std::vector<BufferRange>(parameters.size())};
   for (size_t i = parameters.size(); i-- > 0;) layout.parameters[i] = builder.place(parameters[i]);

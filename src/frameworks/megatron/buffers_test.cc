@@ -33,7 +33,8 @@ TEST(MegatronBuffers, PadForTheDistributedOptimizer) {
 }
 
 TEST(MegatronBuffers, EndABucketAtFortyMillionElements) {
-  const BufferLayout layout = buffer_layout(three(30'000'000, 30'000'000, 20'000'000), job_of(8, true), true, 8);
+  const BufferLayout layout =
+      buffer_layout(three(30'000'000, 30'000'000, 20'000'000), job_of(8, true), true, 8);
   ASSERT_EQ(layout.buckets.size(), 2U);
   EXPECT_EQ(layout.buckets[0].size(), 50'000'000);  // a multiple of 128 as it is
 }

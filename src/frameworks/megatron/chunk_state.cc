@@ -16,9 +16,7 @@ int64_t optimizer_ranks(const ResolvedJob& job, bool is_expert) {
 
 ChunkState::ChunkState(Recorder& recorder, const Architecture& architecture, const ResolvedJob& job,
                        const Stage& stage, size_t chunk)
-    : r_(recorder),
-      job_(job),
-      parameters_(parameters_of(architecture, job, stage.chunks[chunk])) {
+    : r_(recorder), job_(job), parameters_(parameters_of(architecture, job, stage.chunks[chunk])) {
   // Only the first stage's first chunk divides its buffer: what the others send is no bottleneck.
   const bool has_buckets = job.megatron->overlaps_grad_reduce && stage.is_first() && chunk == 0;
   for (const bool is_expert : {false, true}) group(is_expert, has_buckets);
@@ -108,7 +106,8 @@ void ChunkState::accumulate(TensorId parameter, Value gradient) {
     return;
   }
   accumulate_gradient(r_, parameter, std::move(gradient), kept, Category::kGradient);
-  r_.emit_effect(OpKind::kAddInPlace, std::vector<TensorId>{group_of(parameter).gradient_buffer.id(), kept.id()});
+  r_.emit_effect(OpKind::kAddInPlace,
+                 std::vector<TensorId>{group_of(parameter).gradient_buffer.id(), kept.id()});
   const With<Holder> holder(r_.holder, Holder::kGradient);
   kept.reset();
 }

@@ -1,4 +1,5 @@
-// MoEAllGatherTokenDispatcher: every rank of the group gets all of its tokens, and takes those of its experts.
+// MoEAllGatherTokenDispatcher: every rank of the group gets all of its tokens, and takes those of its
+// experts.
 #include "frameworks/megatron/permutation.h"
 #include "program/ops_megatron_experts.h"
 
@@ -61,9 +62,7 @@ class AllGatherDispatcher : public Dispatcher {
     probs = std::move(all);
   }
   // x[:, first : last].contiguous()
-  Value local_experts(const Value& x) {
-    return ops::contiguous(ops::slice_or_alias(x, 1, 0, local_));
-  }
+  Value local_experts(const Value& x) { return ops::contiguous(ops::slice_or_alias(x, 1, 0, local_)); }
 
   Writer& w_;
   const Moe& moe_;

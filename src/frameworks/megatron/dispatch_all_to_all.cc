@@ -51,9 +51,7 @@ class AllToAllDispatcher : public Dispatcher {
   }
 
  private:
-  Value sent(Value x) {
-    return e_.expert_ranks > 1 ? all_to_all(std::move(x), load_.received) : x;
-  }
+  Value sent(Value x) { return e_.expert_ranks > 1 ? all_to_all(std::move(x), load_.received) : x; }
 
   // preprocess: numbers of tokens of the experts, of all ranks of the group, of the local experts. Most of
   // them go to the host; the last stay for the fused sort.

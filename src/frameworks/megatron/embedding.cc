@@ -38,8 +38,8 @@ Value embedding(Writer& w, const Value& ids, const Value& positions) {
     rows = ops::embedding(w.parameter("weight"), positions);
     sum = ops::add(words, rows);
   }
-  Value hidden = scatters_words(w) ? std::move(sum)
-                                   : ops::clone_contiguous(ops::transpose(std::move(sum), 0, 1));
+  Value hidden =
+      scatters_words(w) ? std::move(sum) : ops::clone_contiguous(ops::transpose(std::move(sum), 0, 1));
   if (scatters_words(w))  // clone_scatter_output_in_embedding; the other way it is part of the scattering
     hidden = ops::clone(std::move(hidden));
   else if (w.sequence_ranks() > 1)

@@ -68,8 +68,7 @@ Value grouped_linear(Writer& w, std::string_view name, Value x, int64_t experts)
 // TEGroupedMLP
 Value grouped(Writer& w, const Moe& moe, Dispatched in, int64_t experts) {
   Value wide = grouped_linear(w, "linear_fc1", std::move(in.tokens), experts);
-  Value active =
-      weighted_activation(w, moe, std::move(wide), ops::unsqueeze(std::move(in.probs), -1));
+  Value active = weighted_activation(w, moe, std::move(wide), ops::unsqueeze(std::move(in.probs), -1));
   return grouped_linear(w, "linear_fc2", std::move(active), experts);
 }
 
@@ -95,8 +94,7 @@ ExpertLoad expert_load(const ResolvedJob& job, const Moe& moe, int64_t tokens) {
   const MegatronExperts& e = job.megatron->experts;
   ExpertLoad load{.local_experts = moe.experts / e.expert_ranks};
   load.sent = load.received = tokens * moe.experts_per_token;
-  if (e.load != 1)
-    load.received = static_cast<int64_t>(std::ceil(static_cast<double>(load.sent) * e.load));
+  if (e.load != 1) load.received = static_cast<int64_t>(std::ceil(static_cast<double>(load.sent) * e.load));
   if (e.capacity_factor) {  // get_capacity: rounded up
     const double each = static_cast<double>(load.sent) / static_cast<double>(moe.experts);
     load.capacity = static_cast<int64_t>(std::ceil(each * *e.capacity_factor));
@@ -127,8 +125,8 @@ Value expert_layer(Writer& w, const Moe& moe, const Value& hidden) {
   {
     const Writer::Module experts(w, "experts");
     const int64_t local = moe.experts / e.expert_ranks;
-    out = e.has_grouped_gemm ? grouped(w, moe, std::move(in), local)
-                             : one_by_one(w, moe, std::move(in), local);
+    out =
+        e.has_grouped_gemm ? grouped(w, moe, std::move(in), local) : one_by_one(w, moe, std::move(in), local);
   }
   out = dispatcher->from_experts(std::move(out));
   return shared ? ops::add(std::move(out), std::move(shared)) : out;

@@ -11,7 +11,8 @@
 namespace plimsoll::megatron {
 
 // What the first forward makes on its way and later ones find: made right before `statement`.
-// kTeGroupedWorkspace: of each of the streams of grouped products. kSequenceEnds: Transformer Engine's cache of where the micro-batch's sequences end.
+// kTeGroupedWorkspace: of each of the streams of grouped products. kSequenceEnds: Transformer Engine's cache
+// of where the micro-batch's sequences end.
 struct MadeOnce {
   enum class Kind { kTensor, kCublasWorkspace, kTeWorkspace, kSequenceEnds, kTeGroupedWorkspace };
   Kind kind = Kind::kTensor;

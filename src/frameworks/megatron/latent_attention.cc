@@ -82,8 +82,7 @@ std::vector<Value> with_fused_rope(Writer& w, const Attention& attention, Projec
   const Value cos = table(w, "cos_cached", latent.rope_head_dim),
               sin = table(w, "sin_cached", latent.rope_head_dim);
   Value query = latent_rope_query(std::move(p.q), cos, sin);
-  KeyValue made =
-      latent_rope_key_value(std::move(p.kv), std::move(p.k_rope), cos, sin, latent.nope_head_dim);
+  KeyValue made = latent_rope_key_value(std::move(p.kv), std::move(p.k_rope), cos, sin, latent.nope_head_dim);
   return {std::move(query), std::move(made.key), std::move(made.value)};
 }
 
@@ -109,8 +108,8 @@ Projected latent_attention(Writer& w, const Attention& attention, const Value& h
   p.kv = ops::view(std::move(p.kv), {s, b, heads, latent.nope_head_dim + attention.value_head_dim});
   p.k_rope = ops::unsqueeze(std::move(k_rope), -2);
   const bool is_fused = w.settings().fuses_rope && w.architecture().position == PositionKind::kRotary;
-  std::vector<Value> qkv = is_fused ? with_fused_rope(w, attention, std::move(p))
-                                    : with_plain_rope(w, attention, std::move(p));
+  std::vector<Value> qkv =
+      is_fused ? with_fused_rope(w, attention, std::move(p)) : with_plain_rope(w, attention, std::move(p));
   Value context = core_attention(w, attention, std::move(qkv), mask);
   return row_linear(w, "linear_proj", std::move(context));
 }

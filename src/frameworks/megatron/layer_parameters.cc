@@ -24,7 +24,7 @@ std::vector<StageParameter> expert_parameters(const Architecture& a, const Resol
   const auto add = [&](std::string name, bool is_first) {
     out.push_back(matrix(path + std::move(name), is_first ? width * halves : a.hidden,
                          is_first ? a.hidden : width, true));
-    out.back().is_expert = true;
+    out.back().is_expert = have_experts_own_groups(job);
   };
   for (const bool is_first : {true, false})
     for (int64_t i = 0; e.has_grouped_gemm && i < local; ++i)
@@ -39,8 +39,8 @@ std::vector<StageParameter> expert_parameters(const Architecture& a, const Resol
   return out;
 }
 
-// Transformer Engine's layers: the projections down are whole on every rank; with norms (--qk-layernorm) these
-// are one module with the projection up.
+// Transformer Engine's layers: the projections down are whole on every rank; with norms (--qk-layernorm)
+// these are one module with the projection up.
 std::vector<StageParameter> latent_parameters(const Architecture& a, const ResolvedJob& job,
                                               const Attention& attention, const std::string& path) {
   const LatentAttention& latent = *attention.latent;
@@ -63,8 +63,8 @@ std::vector<StageParameter> latent_parameters(const Architecture& a, const Resol
   } else {
     out.push_back(matrix(path + "linear_q_proj.weight", heads * attention.head_dim, a.hidden, true));
   }
-  out.push_back(matrix(path + "linear_kv_down_proj.weight", latent.kv_rank + latent.rope_head_dim, a.hidden,
-                       false));
+  out.push_back(
+      matrix(path + "linear_kv_down_proj.weight", latent.kv_rank + latent.rope_head_dim, a.hidden, false));
   norm("linear_kv_up_proj", latent.kv_rank);
   out.push_back(matrix(path + "linear_kv_up_proj.weight",
                        heads * (latent.nope_head_dim + attention.value_head_dim), latent.kv_rank, true));

@@ -70,9 +70,8 @@ std::string_view name_of(MadeOnce::Kind kind) {
 // The first forward makes them on its way.
 void MicroBatches::bind_made_once(Autograd& autograd, const Program& forward, const MadeOnce& m) {
   const bool is_tensor = m.kind == MadeOnce::Kind::kTensor;
-  const std::string name(is_tensor
-                             ? std::string_view(forward.module_name(forward.storage_of(m.tensor).owner))
-                             : name_of(m.kind));
+  const std::string name(is_tensor ? std::string_view(forward.module_name(forward.storage_of(m.tensor).owner))
+                                   : name_of(m.kind));
   Value& value = shared_[name];
   const bool is_too_small =
       value && is_tensor && value.layout().elements() < forward.tensor(m.tensor).layout.elements();

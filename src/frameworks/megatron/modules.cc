@@ -6,10 +6,8 @@ namespace plimsoll::megatron {
 Value norm(Writer& w, std::string_view name, const Value& x) {
   const Writer::Module module(w, name);
   const Value weight = w.parameter("weight");
-  const bool is_te =
-      name == "final_layernorm" ? has_te_final_norm(w.architecture(), w.job()) : w.is_te();
-  if (is_te)
-    return te_norm(x, weight, w.parameter("bias"), w.multiprocessors());
+  const bool is_te = name == "final_layernorm" ? has_te_final_norm(w.architecture(), w.job()) : w.is_te();
+  if (is_te) return te_norm(x, weight, w.parameter("bias"), w.multiprocessors());
   return fused_layer_norm(x, weight, w.parameter("bias"));
 }
 

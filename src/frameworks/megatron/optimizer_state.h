@@ -20,7 +20,7 @@ class OptimizerState {
   void make(const std::vector<ChunkState>& chunks);
   // optimizer.step().
   void step();
-  void zero_gradients();  // what the step made of fp16 gradients
+  void zero_gradients();                            // what the step made of fp16 gradients
   void release_norms() { gradient_norm_.reset(); }  // after the step's results are logged
 
  private:

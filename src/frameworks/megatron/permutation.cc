@@ -8,7 +8,9 @@ Permutation permuted(Writer& w, Value tokens, const Value& map, const Value& pro
   Permutation out;
   if (w.settings().experts.fuses_permutation) {
     Routed routed = te_permute(std::move(tokens), probs, map, rows);
-    return {.tokens = std::move(routed.tokens), .probs = std::move(routed.probs), .rows = std::move(routed.row_map)};
+    return {.tokens = std::move(routed.tokens),
+            .probs = std::move(routed.probs),
+            .rows = std::move(routed.row_map)};
   }
   const int64_t n = map.size(0);
   Value by_expert = ops::clone_contiguous(ops::transpose(map, 0, 1));
@@ -44,7 +46,8 @@ Value unpermuted(Writer& w, Value rows_of_tokens, const Value& rows, int64_t tok
   if (w.settings().experts.fuses_permutation) return te_unpermute(std::move(rows_of_tokens), rows, tokens);
   Recorder& r = w.recorder();
   Value sum = ops::zeros(r, {tokens, hidden}, rows_of_tokens.dtype());
-  if (!w.settings().is_deterministic) return scatter_add_rows_(std::move(sum), rows, std::move(rows_of_tokens));
+  if (!w.settings().is_deterministic)
+    return scatter_add_rows_(std::move(sum), rows, std::move(rows_of_tokens));
   Value again = ops::zeros(r, {tokens, hidden}, rows_of_tokens.dtype());  // made once more
   sum = std::move(again);
   return index_add_(std::move(sum), rows, std::move(rows_of_tokens));

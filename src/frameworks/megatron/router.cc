@@ -87,8 +87,8 @@ std::vector<Value> top_probabilities(Writer& w, const Moe& moe, const Value& log
   }
   Value scores = ops::sigmoid(ops::cast(logits, DType::kFloat32));
   if (moe.has_score_correction_bias) {
-    const Value bias = w.made_once("expert_bias." + w.path(), Layout::contiguous({moe.experts}),
-                                   DType::kFloat32);
+    const Value bias =
+        w.made_once("expert_bias." + w.path(), Layout::contiguous({moe.experts}), DType::kFloat32);
     const Value for_routing = ops::add(scores, bias);
     top = best(moe, for_routing);
     top[0] = ops::gather(scores, 1, top[1]);
@@ -181,8 +181,8 @@ Routes route(Writer& w, const Moe& moe, const Value& x) {
   attach_balance_loss(w, moe, logits, routes);
   if (moe.has_score_correction_bias) {  // _apply_expert_bias
     const With<bool> no_grad(w.recorder().is_grad_enabled, false);
-    const Value counts = w.made_once("local_tokens_per_expert." + w.path(),
-                                     Layout::contiguous({moe.experts}), DType::kFloat32);
+    const Value counts = w.made_once("local_tokens_per_expert." + w.path(), Layout::contiguous({moe.experts}),
+                                     DType::kFloat32);
     ops::add_(counts, ops::sum_mask(routes.map, 1U, false, DType::kInt64));
   }
   return routes;

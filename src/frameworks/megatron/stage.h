@@ -41,8 +41,8 @@ struct StageParameter {
   bool is_shared = false;  // the word embedding's copy in the last stage
   bool is_made_on_host = false;
   bool is_cast_on_host = false;  // before it is copied, not behind
-  bool is_expert = false;        // routed: divided over the expert-parallel ranks
-  bool is_split = false;  // each tensor-parallel rank has another part
+  bool is_expert = false;        // of routed experts, which have data-parallel groups of their own
+  bool is_split = false;         // each tensor-parallel rank has another part
 
   int64_t elements() const;
 };

@@ -64,7 +64,7 @@ class Pattern {
     --depth_;
     return list;
   }
-  // Words of an argument are joined again by spaces: commas are gone.
+  // The words of an argument that is one list are joined again by spaces.
   std::vector<bool> items() {
     std::vector<bool> list;
     while (!is_wrong_ && !take(']')) {
@@ -115,8 +115,7 @@ void refuse_unsupported(MegatronValues& values) {
 
 void read_routing(MegatronValues& values, MegatronExperts& e) {
   const MegatronArgument* const balancing = values.take("--moe-router-load-balancing-type");
-  const std::vector<std::string> kinds =
-      balancing ? balancing->values : std::vector<std::string>{"aux_loss"};
+  const std::vector<std::string> kinds = balancing ? balancing->values : std::vector<std::string>{"aux_loss"};
   const double coefficient = values.number("--moe-aux-loss-coeff").value_or(0);
   if (kinds.size() != 1)
     values.wrong(*balancing, "several kinds of balancing are not modelled yet", "one");
@@ -152,11 +151,11 @@ void read_routing(MegatronValues& values, MegatronExperts& e) {
 void read_ranks_and_dispatch(MegatronValues& values, MegatronExperts& e) {
   e.expert_ranks = values.integer("--expert-model-parallel-size").value_or(1);
   e.tensor_ranks = values.integer("--expert-tensor-parallel-size");
-  e.dispatcher = values.word<MegatronDispatcher>(
-      "--moe-token-dispatcher-type", MegatronDispatcher::kAllGather,
-      {{"allgather", MegatronDispatcher::kAllGather},
-       {"alltoall", MegatronDispatcher::kAllToAll},
-       {"flex", MegatronDispatcher::kFlex}});
+  e.dispatcher =
+      values.word<MegatronDispatcher>("--moe-token-dispatcher-type", MegatronDispatcher::kAllGather,
+                                      {{"allgather", MegatronDispatcher::kAllGather},
+                                       {"alltoall", MegatronDispatcher::kAllToAll},
+                                       {"flex", MegatronDispatcher::kFlex}});
   values.word<bool>("--moe-flex-dispatcher-backend", true, {{"deepep", true}});
   for (const char* name : {"--moe-enable-deepep", "--moe-deepep-num-sms", "--moe-flex-dispatcher-num-sms"})
     values.take(name);
@@ -185,14 +184,16 @@ Moe moe_of(MegatronValues& values, const Mlp& mlp, int64_t experts) {
 
 std::optional<std::vector<bool>> expert_layers(std::string_view frequency, int64_t layers) {
   const auto count = static_cast<size_t>(layers);
-  if (frequency.find('[') != std::string_view::npos) {
-    auto list = Pattern(frequency, count).read();
+  const bool is_list = frequency.find_first_of("[ ") != std::string_view::npos;
+  const std::string text =
+      frequency.find('[') == std::string_view::npos ? fmt::format("[{}]", frequency) : std::string(frequency);
+  if (is_list) {
+    auto list = Pattern(text, count).read();
     if (!list || list->size() != count) return std::nullopt;
     return list;
   }
   size_t every = 0;
-  const auto [end, failed] =
-      std::from_chars(frequency.data(), frequency.data() + frequency.size(), every);
+  const auto [end, failed] = std::from_chars(frequency.data(), frequency.data() + frequency.size(), every);
   if (failed != std::errc() || end != frequency.data() + frequency.size() || every == 0) return std::nullopt;
   std::vector<bool> list(count);
   for (size_t i = 0; i < count; i += every) list[i] = true;
@@ -235,8 +236,7 @@ void read_latent_attention(MegatronValues& values, Architecture& a) {
   values.flag("--rotary-scaling-factor");
   values.flag("--mscale");
   values.flag("--mscale-all-dim");
-  const bool is_yarn =
-      values.word<bool>("--rope-type", true, {{"yarn", true}, {"rope", false}});
+  const bool is_yarn = values.word<bool>("--rope-type", true, {{"yarn", true}, {"rope", false}});
   a.rope_type = is_yarn ? "yarn" : "default";
   for (Layer& layer : a.layers) {
     layer.attention.latent = latent;

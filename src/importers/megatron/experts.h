@@ -1,6 +1,7 @@
 // The arguments of mixtures of experts and of multi-latent attention.
 //
-// Source: megatron/training/arguments.py (_add_moe_args, _add_mla_args, moe_freq_type), transformer_config.py.
+// Source: megatron/training/arguments.py (_add_moe_args, _add_mla_args, moe_freq_type),
+// transformer_config.py.
 #pragma once
 
 #include "importers/megatron/values.h"

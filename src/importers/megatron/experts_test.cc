@@ -39,6 +39,7 @@ TEST(MegatronExperts, LayersAreANumberOrAPattern) {
   EXPECT_EQ(layers("([0]*2+[1]*3)", 5), (std::vector<bool>{false, false, true, true, true}));
   EXPECT_EQ(layers("([1]+[0])*2", 4), (std::vector<bool>{true, false, true, false}));
   EXPECT_EQ(layers("[0,1,1]", 3), (std::vector<bool>{false, true, true}));
+  EXPECT_EQ(layers("0 1 1", 3), (std::vector<bool>{false, true, true}));
   EXPECT_FALSE(layers("[1]*3", 4));
   EXPECT_FALSE(layers("0", 4));
   EXPECT_FALSE(layers("[1]*", 4));
@@ -66,12 +67,21 @@ TEST(MegatronExperts, ReadsShapesAndRanks) {
   EXPECT_TRUE(e.has_grouped_gemm);
   EXPECT_TRUE(e.routes_in_float32);
   EXPECT_TRUE(e.has_auxiliary_loss);
-  // Attention 4 h^2 and norms 4 h a layer; a dense MLP of 3 x 512 x 1344 (8/3 h in multiples of 64); experts of
-  // 3 x 512 x 256, shared ones of 3 x 512 x 128 and a router; embedding and positions; the last norm.
+  // Attention 4 h^2 and norms 4 h a layer; a dense MLP of 3 x 512 x 1344 (8/3 h in multiples of 64); experts
+  // of 3 x 512 x 256, shared ones of 3 x 512 x 128 and a router; embedding and positions; the last norm.
   const int64_t dense = 4 * 512 * 512 + 4 * 512;
-  EXPECT_EQ(imported->architecture.parameter_count(),
-            4 * dense + 3 * 512 * 1344 + 3 * (8 * 3 * 512 * 256 + 3 * 512 * 128 + 8 * 512) +
-                (1000 + 1024) * 512 + 2 * 512);
+  EXPECT_EQ(imported->architecture.parameter_count(), 4 * dense + 3 * 512 * 1344 +
+                                                          3 * (8 * 3 * 512 * 256 + 3 * 512 * 128 + 8 * 512) +
+                                                          (1000 + 1024) * 512 + 2 * 512);
+}
+
+TEST(MegatronExperts, ReadsPatternsOfArguments) {
+  for (const char* frequency : {"([0]*1+[1]*3)", "[0]*1+[1]*3", "\"[0]*1+[1]*3\"", "[0, 1, 1, 1]"}) {
+    const auto imported = job_of(std::string("--moe-layer-freq ") + frequency + "\n");
+    ASSERT_TRUE(imported) << imported.error().to_text();
+    EXPECT_FALSE(imported->architecture.layers[0].moe) << frequency;
+    EXPECT_TRUE(imported->architecture.layers[1].moe) << frequency;
+  }
 }
 
 TEST(MegatronExperts, ReadsLatentAttention) {
@@ -96,7 +106,8 @@ TEST(MegatronExperts, RefusesWhatHasNoRecipe) {
               HasSubstr("deepep"));
   EXPECT_THAT(refused("--moe-layer-freq [1]*3\n"), HasSubstr("no pattern of 4 layers"));
   EXPECT_THAT(refused("--moe-pad-expert-input-to-capacity\n"), HasSubstr("needs a capacity"));
-  EXPECT_THAT(refused("--moe-router-load-balancing-type quantile_balancing\n"), HasSubstr("quantile_balancing"));
+  EXPECT_THAT(refused("--moe-router-load-balancing-type quantile_balancing\n"),
+              HasSubstr("quantile_balancing"));
   EXPECT_THAT(refused("--moe-latent-size 64\n"), HasSubstr("latent size"));
 }
 

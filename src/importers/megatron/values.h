@@ -1,7 +1,8 @@
 // Reads the values of Megatron-LM's arguments; the first error is kept, and which arguments were asked for.
 //
 //   MegatronValues values(arguments);
-//   values.integer("--num-layers");   // empty where it isn't given, or is no such number: then error() is set
+//   values.integer("--num-layers");   // empty where it isn't given, or is no such number: then error() is
+//   set
 #pragma once
 
 #include <fmt/format.h>
