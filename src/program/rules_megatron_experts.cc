@@ -97,9 +97,15 @@ Saves keeps_tables(const Program&, const Op& op, const InputSet&) {
 void latent_rope_query(BackwardCall& call) {
   call.results[0] = megatron::latent_rope_query(call.gradient(), call.input(1), call.input(2));
 }
+// A result without a gradient has zeros for it (materialize_grads).
+Value gradient_or_zeros(const BackwardCall& call, size_t output) {
+  if (call.gradient(output)) return call.gradient(output);
+  const TensorInfo& info = call.output_info(output);
+  return ops::zeros(call.recorder, contiguous_like(info), info.dtype);
+}
 void latent_rope_key_value(BackwardCall& call) {
-  Value of_key = call.gradient(0), of_value = ops::contiguous(call.gradient(1)), cos = call.input(2),
-        sin = call.input(3);
+  Value of_key = gradient_or_zeros(call, 0), of_value = ops::contiguous(gradient_or_zeros(call, 1)),
+        cos = call.input(2), sin = call.input(3);
   const std::array<Recorder::Result, 2> results{{{contiguous_like(call.input_info(0)), of_key.dtype()},
                                                  {contiguous_like(call.input_info(1)), of_key.dtype()}}};
   const std::array<Value*, 4> inputs{&of_key, &of_value, &cos, &sin};
