@@ -149,13 +149,10 @@ void te_grouped_linear(BackwardCall& call) {
 
 // Outputs: row map, scratch, tokens, probs if there are such.
 Saves keeps_row_map(const Program&, const Op&, const InputSet&) { return {.outputs = 1}; }
-Value gradient_or_none(const BackwardCall& call, size_t output) {
-  return call.gradient_count() > output ? call.gradient(output) : Value();
-}
 void te_rows_back(BackwardCall& call, OpKind kind, size_t tokens, size_t probs_input) {
-  Value of_tokens = call.gradient(tokens), of_probs = gradient_or_none(call, tokens + 1),
-        map = call.output(0);
-  const bool has_probs = of_probs.is_defined();
+  const bool has_probs = call.op.output_count > tokens + 1;
+  Value of_tokens = gradient_or_zeros(call, tokens),
+        of_probs = has_probs ? gradient_or_zeros(call, tokens + 1) : Value(), map = call.output(0);
   std::vector<Recorder::Result> results{{contiguous_like(call.input_info(0)), of_tokens.dtype()}};
   if (has_probs) results.push_back({contiguous_like(call.input_info(probs_input)), of_probs.dtype()});
   const std::array<Value*, 3> inputs{&of_tokens, &map, &of_probs};
