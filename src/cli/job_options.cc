@@ -128,10 +128,11 @@ Result<LoadedJob> load_megatron_job(const JobOptions& options) {
       return fail({.message = fmt::format("{} doesn't apply to a job of --from", path),
                    .expected = "a change in the argument list"});
   for (const std::string& setting : options.settings)
-    if (!setting.starts_with("hardware.") && !setting.starts_with("allocator."))
+    if (!setting.starts_with("hardware.") && !setting.starts_with("allocator.") &&
+        !setting.starts_with("routing."))
       return fail({.position = {.file = "--set"},
                    .message = fmt::format("{} doesn't apply to a job of --from", setting),
-                   .expected = "hardware.* or allocator.*, or a change in the argument list"});
+                   .expected = "hardware.*, allocator.* or routing.*, or a change in the argument list"});
   PLIMSOLL_TRY(arguments, read_megatron_arguments(*options.from));
   const bool says_gpus = said.hardware.gpus != HardwareChoice().gpus ||
                          said.given.contains("hardware.gpus") ||
@@ -143,6 +144,7 @@ Result<LoadedJob> load_megatron_job(const JobOptions& options) {
   imported.job.hardware.gpu = said.hardware.gpu;
   imported.job.hardware.gpus_per_node = said.hardware.gpus_per_node;
   imported.job.allocator = said.allocator;
+  imported.job.routing = said.routing;
   return LoadedJob{.job = std::move(imported.job),
                    .architecture = std::move(imported.architecture),
                    .gpu = std::move(gpu),

@@ -84,6 +84,7 @@ struct Moe {
   bool has_router_bias = false;     // router projection's bias (gpt_oss)
   bool has_score_correction_bias = false;  // a buffer per expert (DeepSeek-V3)
   bool has_expert_bias = false;
+  bool is_gated = true;       // act(gate(x)) * up(x); false: two matrices an expert
   int64_t expert_groups = 1;  // group-limited routing
   int64_t groups_per_token = 1;
   bool is_group_limited = false;        // experts are chosen within the best groups (DeepSeek)

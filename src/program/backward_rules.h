@@ -16,6 +16,7 @@ void add_indexing_rows(const SetRow& set);
 void add_network_rows(const SetRow& set);
 void add_native_rows(const SetRow& set);
 void add_megatron_rows(const SetRow& set);
+void add_megatron_expert_rows(const SetRow& set);
 
 // Rules that several families use.
 inline Saves keeps_nothing(const Program&, const Op&, const InputSet&) { return {}; }

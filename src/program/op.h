@@ -236,6 +236,31 @@ namespace plimsoll {
   X(kTeSoftmaxBackward, "te_softmax::scaled_masked_softmax_bwd", kPointwise)                            \
   X(kTeFlashAttention, "flash_attn::_flash_attn_forward", kOther)                                       \
   X(kTeFlashAttentionBackward, "flash_attn::_flash_attn_backward", kOther)                              \
+  X(kIndexSelect, "index_select.default", kOther)                                                       \
+  X(kIndexAdd, "index_add.default", kOther)                                                             \
+  X(kIndexAddInPlace, "index_add_.default", kInPlace)                                                   \
+  X(kScatterAddInPlace, "scatter_add_.default", kInPlace)                                               \
+  X(kLogSumExp, "logsumexp.default", kOther)                                                            \
+  X(kMaskedSelect, "masked_select.default", kOther)                                                     \
+  X(kMaskedScatter, "masked_scatter.default", kOther)                                                   \
+  X(kRemainder, "remainder.Scalar", kPointwise)                                                         \
+  X(kRouterGating, "RouterGatingLinearFunction", kInPlace)                                              \
+  X(kAuxiliaryLoss, "MoEAuxLossAutoScaler", kInPlace)                                                   \
+  X(kAllToAll, "all_to_all_single", kOther)                                                             \
+  X(kAllToAllFunction, "_AllToAll", kInPlace)                                                           \
+  X(kWeightedSwiglu, "weighted_swiglu", kOther)                                                         \
+  X(kWeightedSwigluBackward, "weighted_swiglu_back", kOther)                                            \
+  X(kTeGroupedGemm, "tex::te_general_grouped_gemm", kOther)                                             \
+  X(kTeGroupedLinear, "te::_GroupedLinear", kInPlace)                                                   \
+  X(kTePermute, "te_moe::permute_mask_map_fwd", kOther)                                                 \
+  X(kTePermuteBackward, "te_moe::permute_mask_map_bwd", kOther)                                         \
+  X(kTeUnpermute, "te_moe::unpermute_mask_map_fwd", kOther)                                             \
+  X(kTeUnpermuteBackward, "te_moe::unpermute_mask_map_bwd", kOther)                                     \
+  X(kTeSortChunks, "te_moe::chunk_sort_fwd", kOther)                                                    \
+  X(kTeSortChunksBackward, "te_moe::chunk_sort_bwd", kOther)                                            \
+  X(kLatentRopeQuery, "fused_apply_mla_rope_for_q", kInPlace)                                           \
+  X(kLatentRopeKeyValue, "fused_apply_mla_rope_for_kv", kOther)                                         \
+  X(kLatentRopeKeyValueBackward, "fused_apply_mla_rope_for_kv_backward", kOther)                        \
   X(kBoundary, "boundary", kView)
 
 enum class OpKind : uint8_t {
@@ -293,6 +318,9 @@ struct FusedAttr {  // which operands a fused module has, and what its kernels' 
   bool sums_input_gradient = false;   // over the tensor-parallel group
   bool adds_weight_gradient = false;  // to the gradient buffer, in the product's own kernel
   int64_t multiprocessors = 0;        // of the GPU
+  // Sequence parallelism: ranks that hold parts of a linear's input (gathered before the product), or of its
+  // result (reduce-scattered behind it).
+  int64_t input_ranks = 1, result_ranks = 1;
   friend bool operator==(const FusedAttr&, const FusedAttr&) = default;
 };
 using Attributes = std::variant<std::monostate, DimAttr, DimsAttr, SliceAttr, ScalarAttr, AttentionAttr,

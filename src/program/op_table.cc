@@ -14,12 +14,13 @@ using Table = std::array<OpRow, kOpCount>;
 
 // Ops that carry gradients in PyTorch and have no rule here: a program that needs one is refused by name.
 constexpr OpKind kWithoutRule[] = {
-    OpKind::kAbs,         OpKind::kSin,        OpKind::kCos,        OpKind::kLog,
-    OpKind::kLog1p,       OpKind::kLerp,       OpKind::kTril,       OpKind::kPowTensor,
-    OpKind::kScalarPow,   OpKind::kPolar,      OpKind::kMin,        OpKind::kCumsum,
-    OpKind::kScatter,     OpKind::kScatterAdd, OpKind::kIndexPut,   OpKind::kIndexPutInPlace,
-    OpKind::kCopyInPlace, OpKind::kVectorNorm, OpKind::kSubInPlace, OpKind::kExpInPlace,
-    OpKind::kTeGemm};
+    OpKind::kAbs,          OpKind::kSin,        OpKind::kCos,           OpKind::kLog,
+    OpKind::kLog1p,        OpKind::kLerp,       OpKind::kTril,          OpKind::kPowTensor,
+    OpKind::kScalarPow,    OpKind::kPolar,      OpKind::kMin,           OpKind::kCumsum,
+    OpKind::kScatter,      OpKind::kScatterAdd, OpKind::kIndexPut,      OpKind::kIndexPutInPlace,
+    OpKind::kCopyInPlace,  OpKind::kVectorNorm, OpKind::kSubInPlace,    OpKind::kExpInPlace,
+    OpKind::kTeGemm,       OpKind::kIndexAdd,   OpKind::kMaskedScatter, OpKind::kAllToAll,
+    OpKind::kTeGroupedGemm};
 
 const Table& table() {
   static const Table built = [] {
@@ -35,6 +36,7 @@ const Table& table() {
     add_network_rows(set);
     add_native_rows(set);
     add_megatron_rows(set);
+    add_megatron_expert_rows(set);
     for (OpKind kind : kWithoutRule) set(kind, {});
     return rows;
   }();

@@ -11,6 +11,7 @@
 #include "program/differentiate_fixture.h"
 #include "program/op_example.h"
 #include "program/op_examples_megatron.h"
+#include "program/op_examples_megatron_experts.h"
 
 namespace plimsoll {
 namespace {
@@ -279,7 +280,7 @@ std::vector<Example> native_examples() {
 std::vector<Example> all_examples() {
   std::vector<Example> all;
   for (auto part : {view_examples(), pointwise_examples(), reduction_examples(), indexing_examples(),
-                    network_examples(), native_examples(), megatron_examples()})
+                    network_examples(), native_examples(), megatron_examples(), megatron_expert_examples()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

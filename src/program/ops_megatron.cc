@@ -25,6 +25,14 @@ Layout with_first(const Value& x, int64_t first) {
 }
 Layout rows_of(const Value& x) { return Layout::contiguous({x.layout().elements() / x.size(-1)}); }
 
+FusedAttr attributes_of(const Value& bias, const LinearOptions& options) {
+  return {.has_bias = bias.is_defined(),
+          .sums_input_gradient = options.sums_input_gradient,
+          .adds_weight_gradient = options.dummy_gradient.is_defined(),
+          .input_ranks = options.input_ranks,
+          .result_ranks = options.result_ranks};
+}
+
 struct TeNormed {
   Value result, mean, deviation;
 };
@@ -55,20 +63,20 @@ Value sub_(Value x, Value y) { return x.recorder().emit_in_place(OpKind::kSubInP
 
 Value linear(Value x, Value weight, Value bias, LinearOptions options) {
   Recorder& r = x.recorder();
-  const FusedAttr attributes{.has_bias = bias.is_defined(),
-                             .sums_input_gradient = options.sums_input_gradient,
-                             .adds_weight_gradient = options.dummy_gradient.is_defined()};
+  const FusedAttr attributes = attributes_of(bias, options);
   Value y;
   {
     const With<bool> no_grad(r.is_grad_enabled, false);
-    y = ops::matmul(x, ops::transpose(weight, 0, 1));
+    Value all = x;
+    if (options.input_ranks > 1) all = gather_sequence_into(x, options.buffer, options.input_ranks);
+    y = ops::matmul(std::move(all), ops::transpose(weight, 0, 1));
     if (bias) {
       Value sum = ops::add(y, bias);
       y = std::move(sum);
     }
   }
-  return r.emit_in_place(OpKind::kLinearFunction, {&y, &x, &weight, &bias, &options.dummy_gradient},
-                         attributes);
+  return r.emit_in_place(OpKind::kLinearFunction,
+                         {&y, &x, &weight, &bias, &options.buffer, &options.dummy_gradient}, attributes);
 }
 
 Value reduce_from_tensor_parallel(Value x) {
@@ -82,6 +90,14 @@ Value gather_sequence(Value x, int64_t ranks) {
 Value reduce_scatter_sequence(Value x, int64_t ranks) {
   const Recorder::Result result{with_first(x, x.size(0) / ranks), x.dtype()};
   return x.recorder().emit(OpKind::kReduceScatterSequence, {&x}, result);
+}
+
+Value gather_sequence_into(const Value& x, const Value& buffer, int64_t ranks) {
+  const Layout layout = with_first(x, x.size(0) * ranks);
+  Value part = ops::slice(ops::view(buffer, {-1}), 0, 0, layout.elements());
+  part = ops::view(std::move(part), layout.shape());
+  x.recorder().emit_effect(OpKind::kGatherSequence, std::vector<TensorId>{x.id(), part.id()});
+  return part;
 }
 
 namespace {
@@ -228,13 +244,13 @@ Value te_gemm(Value x, Value weight, Value bias) {
 
 Value te_linear(Value x, Value weight, Value bias, LinearOptions options) {
   Recorder& r = x.recorder();
-  const FusedAttr attributes{.has_bias = bias.is_defined(),
-                             .sums_input_gradient = options.sums_input_gradient,
-                             .adds_weight_gradient = options.dummy_gradient.is_defined()};
+  const FusedAttr attributes = attributes_of(bias, options);
   Value y;
   {
     const With<bool> no_grad(r.is_grad_enabled, false);
-    y = te_gemm(x, weight, bias);
+    Value all = options.input_ranks > 1 ? gather_sequence(x, options.input_ranks) : x;
+    y = te_gemm(std::move(all), weight, bias);
+    if (options.result_ranks > 1) y = reduce_scatter_sequence(std::move(y), options.result_ranks);
   }
   return r.emit_in_place(OpKind::kTeLinear, {&y, &x, &weight, &bias, &options.dummy_gradient}, attributes);
 }
@@ -242,17 +258,16 @@ Value te_linear(Value x, Value weight, Value bias, LinearOptions options) {
 Value te_norm_linear(Value x, Value norm_weight, Value norm_bias, Value weight, Value bias,
                      int64_t multiprocessors, LinearOptions options) {
   Recorder& r = x.recorder();
-  const FusedAttr attributes{.has_norm_bias = norm_bias.is_defined(),
-                             .has_bias = bias.is_defined(),
-                             .sums_input_gradient = options.sums_input_gradient,
-                             .adds_weight_gradient = options.dummy_gradient.is_defined(),
-                             .multiprocessors = multiprocessors};
+  FusedAttr attributes = attributes_of(bias, options);
+  attributes.has_norm_bias = norm_bias.is_defined();
+  attributes.multiprocessors = multiprocessors;
   Value y;
   TeNormed norm;
   {
     const With<bool> no_grad(r.is_grad_enabled, false);
     norm = normed(x, norm_weight, norm_bias, attributes);
-    y = te_gemm(norm.result, weight, bias);
+    Value all = options.input_ranks > 1 ? gather_sequence(norm.result, options.input_ranks) : norm.result;
+    y = te_gemm(std::move(all), weight, bias);
   }
   return r.emit_in_place(OpKind::kTeNormLinear,
                          {&y, &x, &norm_weight, &weight, &norm.result, &norm.deviation, &norm.mean,
@@ -269,7 +284,7 @@ Value te_rotary(Value x, Value angles) {
 
 Value te_flash_attention(Value q, Value k, Value v, int64_t multiprocessors) {
   const std::array<Recorder::Result, 3> results{
-      {{contiguous_like_shape(q), q.dtype()},
+      {{with_last(q, v.size(3)), q.dtype()},
        {Layout::contiguous({q.size(0), q.size(2), q.size(1)}), DType::kFloat32},
        {Layout::contiguous({2}), DType::kInt64}}};
   const std::array<Value*, 3> inputs{&q, &k, &v};

@@ -26,6 +26,10 @@ struct LinearOptions {
   // Where the weight's gradient is added to the gradient buffer by the product's kernel: what stands for it
   // in the graph, one tensor for all weights of a shape (get_dummy_wgrad).
   Value dummy_gradient = {};
+  // Sequence parallelism: of so many ranks each holds a part of x, which is gathered for the product (local
+  // layers: into `buffer`) and again for the weight's gradient; or of so many the result is scattered to.
+  int64_t input_ranks = 1, result_ranks = 1;
+  Value buffer = {};
 };
 // LinearWithGradAccumulationAndAsyncCommunication: matmul, then the bias added in a new tensor.
 Value linear(Value x, Value weight, Value bias, LinearOptions options = {});
@@ -33,6 +37,7 @@ Value linear(Value x, Value weight, Value bias, LinearOptions options = {});
 Value reduce_from_tensor_parallel(Value x);
 // Sequence parallelism, over the tensor-parallel group: [s / t, ..] -> [s, ..] and back, summed.
 Value gather_sequence(Value x, int64_t ranks);
+Value gather_sequence_into(const Value& x, const Value& buffer, int64_t ranks);  // a part of a flat buffer
 Value reduce_scatter_sequence(Value x, int64_t ranks);
 // The same as autograd functions: each one's gradient is the other of its own.
 Value reduce_scatter_to_sequence_parallel(Value x, int64_t ranks);

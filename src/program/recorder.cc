@@ -174,9 +174,7 @@ std::vector<Value> Recorder::emit_views(OpKind kind, Value& input, std::span<con
   return values;
 }
 
-Value Recorder::emit_in_place(OpKind kind, std::initializer_list<Value*> inputs,
-                              const Attributes& attributes) {
-  const std::span<Value* const> all(inputs.begin(), inputs.size());
+Value Recorder::emit_in_place(OpKind kind, std::span<Value* const> all, const Attributes& attributes) {
   const std::vector<TensorId> ids = ids_of(all);
   const uint32_t op = begin_op(kind, ids, attributes);
   const TensorInfo info = program_.tensors[ids[0].value];

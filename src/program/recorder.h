@@ -85,7 +85,10 @@ class Recorder {
   std::vector<Value> emit_views(OpKind kind, Value& input, std::span<const Layout> layouts,
                                 const Attributes& a = {}, std::optional<DType> dtype = std::nullopt);
   // Writes an op that changes its first input; the result is the same storage.
-  Value emit_in_place(OpKind kind, std::initializer_list<Value*> inputs, const Attributes& attributes = {});
+  Value emit_in_place(OpKind kind, std::span<Value* const> inputs, const Attributes& attributes = {});
+  Value emit_in_place(OpKind kind, std::initializer_list<Value*> inputs, const Attributes& attributes = {}) {
+    return emit_in_place(kind, std::span<Value* const>(inputs.begin(), inputs.size()), attributes);
+  }
   // Writes an op that gives memory to storages made by `persistent`; free_storage takes it back.
   void emit_allocation(OpKind kind, std::span<const TensorId> tensors);
   // Writes an op that only reads (a collective into existing buffers, an optimizer's update).

@@ -28,25 +28,36 @@ uint16_t dummy_bit(const Program& program, const Op& op) {
 }
 Value dummy_of(const BackwardCall& call) { return ops::detach(call.input(call.op.input_count - 1)); }
 
-// Inputs: result, x, weight, bias if there is one, what stands for the weight's gradient if there is such.
+// Inputs: result, x, weight, then those that there are of bias, the buffer that x is gathered into, and what
+// stands for the weight's gradient.
+size_t buffer_input(const FusedAttr& attributes) { return attributes.has_bias ? 4 : 3; }
 Saves keeps_for_linear(const Program& program, const Op& op, const InputSet&) {
-  return {.inputs = static_cast<uint16_t>(6U | dummy_bit(program, op))};
+  const FusedAttr& attributes = std::get<FusedAttr>(program.attributes_of(op));
+  const bool has_buffer = op.kind == OpKind::kLinearFunction && attributes.input_ranks > 1;
+  const unsigned buffer = has_buffer ? 1U << buffer_input(attributes) : 0U;
+  return {.inputs = static_cast<uint16_t>(6U | buffer | dummy_bit(program, op))};
 }
+// Of a part of the sequence: x is gathered again, the input's gradient reduce-scattered before the weight's
+// is computed.
 void linear(BackwardCall& call) {
   const FusedAttr& attributes = call.attributes<FusedAttr>();
   const Value gradient = call.gradient();
+  Value x = call.input(1), input;
+  if (attributes.input_ranks > 1)
+    x = megatron::gather_sequence_into(x, call.input(buffer_input(attributes)), attributes.input_ranks);
   if (call.needs(1)) {
-    Value input = ops::matmul(gradient, call.input(2));
+    input = ops::matmul(gradient, call.input(2));
     if (attributes.sums_input_gradient) input = megatron::all_reduce_(std::move(input));
-    call.results[1] = std::move(input);
+    call.results[1] =
+        attributes.input_ranks > 1 ? megatron::reduce_scatter_sequence(input, attributes.input_ranks) : input;
   }
   const Value rows = as_rows(gradient);
   if (call.needs(2) && attributes.adds_weight_gradient) {
-    const Value x = as_rows(call.input(1));
-    call.recorder.emit_effect(OpKind::kMmOut, std::vector<TensorId>{rows.id(), x.id()});
+    const Value flat = as_rows(std::move(x));
+    call.recorder.emit_effect(OpKind::kMmOut, std::vector<TensorId>{rows.id(), flat.id()});
     call.results[2] = dummy_of(call);
   } else if (call.needs(2)) {
-    call.results[2] = ops::mm(ops::transpose(rows, 0, 1), as_rows(call.input(1)));
+    call.results[2] = ops::mm(ops::transpose(rows, 0, 1), as_rows(std::move(x)));
   }
   if (attributes.has_bias && call.needs(3)) call.results[3] = ops::sum(rows, {0}, false);
 }
@@ -194,13 +205,22 @@ WeightGradients te_weight_gradients(BackwardCall& call, const Value& gradient, V
   return out;
 }
 
+// What the products of a linear's backward are made of: gathered where a rank has a part of it.
+Value whole(const Value& part, int64_t ranks) {
+  return ranks > 1 ? megatron::gather_sequence(part, ranks) : part;
+}
 // Inputs: result, x, weight, bias if there is one.
 void te_linear(BackwardCall& call) {
   const FusedAttr& attributes = call.attributes<FusedAttr>();
-  const Value& gradient = call.gradient();
-  if (call.needs(1))
-    call.results[1] = te_input_gradient(gradient, call.input(2), attributes.sums_input_gradient);
-  WeightGradients made = te_weight_gradients(call, gradient, call.input(1), call.input(2));
+  const Value gradient = whole(call.gradient(), attributes.result_ranks);
+  const Value x = whole(call.input(1), attributes.input_ranks);
+  Value input;
+  if (call.needs(1)) {
+    input = te_input_gradient(gradient, call.input(2), attributes.sums_input_gradient);
+    call.results[1] =
+        attributes.input_ranks > 1 ? megatron::reduce_scatter_sequence(input, attributes.input_ranks) : input;
+  }
+  WeightGradients made = te_weight_gradients(call, gradient, x, call.input(2));
   call.results[2] = std::move(made.weight);
   if (attributes.has_bias) call.results[3] = std::move(made.bias);
 }
@@ -215,14 +235,19 @@ void te_norm_linear(BackwardCall& call) {
   const FusedAttr& attributes = call.attributes<FusedAttr>();
   const bool has_mean = attributes.has_norm_bias;
   const Value& gradient = call.gradient();
-  Value normed = te_input_gradient(gradient, call.input(3), attributes.sums_input_gradient);
-  WeightGradients linear = te_weight_gradients(call, gradient, call.input(4), call.input(3));
+  Value x = whole(call.input(4), attributes.input_ranks);
+  Value input = te_input_gradient(gradient, call.input(3), attributes.sums_input_gradient);
+  Value normed =
+      attributes.input_ranks > 1 ? megatron::reduce_scatter_sequence(input, attributes.input_ranks) : input;
+  WeightGradients linear = te_weight_gradients(call, gradient, x, call.input(3));
   call.clear_input(4);
+  x.reset();
   NormGradients norm = te_norm_gradients(call, normed, call.input(1), call.input(2),
                                          has_mean ? call.input(6) : Value(), call.input(5));
   if (has_mean) call.clear_input(6);
   call.clear_input(5);
   normed.reset();
+  input.reset();
   call.results[1] = std::move(norm.x);
   call.results[2] = std::move(norm.weight);
   call.results[3] = std::move(linear.weight);
@@ -241,7 +266,21 @@ int64_t ranks_of(const BackwardCall& call) {
 void gathered(BackwardCall& call) {
   call.results[1] = megatron::gather_sequence(call.gradient(), ranks_of(call));
 }
+Saves keeps_buffer(const Program&, const Op& op, const InputSet&) {
+  return {.inputs = static_cast<uint16_t>(op.input_count > 2 ? 4U : 0U)};
+}
+// Into the buffer that the forward gathered into, where it did (use_global_buffer).
 void reduce_scattered(BackwardCall& call) {
+  if (call.op.input_count > 2) {
+    const TensorInfo& x = call.input_info(1);
+    Value part = ops::view(call.input(2), {-1}), gradient = call.gradient();
+    part = ops::slice(std::move(part), 0, 0, x.layout.elements());
+    part = ops::view(std::move(part), x.layout.shape());
+    call.recorder.emit_effect(OpKind::kReduceScatterSequence,
+                              std::vector<TensorId>{gradient.id(), part.id()});
+    call.results[1] = std::move(part);
+    return;
+  }
   call.results[1] = megatron::reduce_scatter_sequence(call.gradient(), ranks_of(call));
 }
 
@@ -293,7 +332,8 @@ void add_megatron_rows(const SetRow& set) {
   set(OpKind::kTeRotary, {.saves = keeps_angles, .backward = te_rotary, .is_python_function = true});
   set(OpKind::kReduceScatterFunction, {.backward = gathered, .is_python_function = true});
   set(OpKind::kScatterFunction, {.backward = gathered, .is_python_function = true});
-  set(OpKind::kGatherFunction, {.backward = reduce_scattered, .is_python_function = true});
+  set(OpKind::kGatherFunction,
+      {.saves = keeps_buffer, .backward = reduce_scattered, .is_python_function = true});
   set(OpKind::kTeFlashAttention,
       {.saves = keeps_for_attention, .backward = te_flash_attention, .is_python_function = true});
 }

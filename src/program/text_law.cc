@@ -50,7 +50,9 @@ Attributes any_attributes() {
                        .has_bias = any_bool(),
                        .sums_input_gradient = any_bool(),
                        .adds_weight_gradient = any_bool(),
-                       .multiprocessors = any_of<int64_t>(200)};
+                       .multiprocessors = any_of<int64_t>(200),
+                       .input_ranks = 1 + any_of<int64_t>(8),
+                       .result_ranks = 1 + any_of<int64_t>(8)};
     default:
       return {};
   }

@@ -23,6 +23,7 @@ std::string data_parallel_text(const ResolvedJob& job) {
 // "TP 2 x PP 4 x DP 8 with the distributed optimizer"
 std::string megatron_text(const ResolvedJob& job) {
   std::string text = fmt::format("TP {} x PP {} x DP {}", job.mesh.tensor, job.mesh.pipeline, job.mesh.data);
+  if (job.mesh.expert > 1) text += fmt::format(", experts over {} ranks", job.mesh.expert);
   if (job.megatron->has_distributed_optimizer) text += " with the distributed optimizer";
   const bool is_te = job.megatron->layers == MegatronLayers::kTransformerEngine;
   return text + (is_te ? ", Transformer Engine's layers" : ", local layers");

@@ -289,6 +289,15 @@ struct DataChoice {
   bool operator==(const DataChoice&) const = default;
 };
 
+// How unevenly tokens spread over the experts of a model without a capacity (strategy/routing_load.h). Empty
+// quantile: evenly.
+struct RoutingChoice {
+  std::optional<double> quantile;       // of the rows that a rank computes in a layer
+  std::optional<double> max_violation;  // the fullest expert's rows over the mean's, less one
+
+  bool operator==(const RoutingChoice&) const = default;
+};
+
 struct AllocatorChoice {
   std::string configuration;  // PYTORCH_ALLOC_CONF as written; empty: PyTorch's defaults
 
@@ -318,6 +327,7 @@ struct Job {
   RunSettings run;
   DataChoice data;
   std::optional<MegatronSettings> megatron;  // of framework megatron
+  RoutingChoice routing;                     // of framework megatron
 
   // Field paths ("batch.sequence") that were written down; only reports of what was assumed depend on it. A
   // value that differs from its default counts as given in any case.

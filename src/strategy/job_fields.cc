@@ -8,6 +8,7 @@
 #include "strategy/field_builders.h"
 #include "strategy/limits.h"
 #include "strategy/offload_fields.h"
+#include "strategy/routing_fields.h"
 #include "strategy/torchtitan_fields.h"
 #include "strategy/train_fields.h"
 
@@ -389,8 +390,8 @@ Fields all_fields() {
   // The fields outside the sections first, since TOML wants them there.
   for (const auto& part :
        {framework_fields, model_fields, hardware_fields, parallel_fields, ddp_fields, fsdp2_precision_fields,
-        fsdp2_sharding_fields, zero_fields, offload_fields, torchtitan_fields, batch_fields, step_fields,
-        block_fields, loop_fields, training_fields, train_fields, data_fields}) {
+        fsdp2_sharding_fields, zero_fields, offload_fields, torchtitan_fields, routing_fields, batch_fields,
+        step_fields, block_fields, loop_fields, training_fields, train_fields, data_fields}) {
     Fields fields = part();
     std::ranges::move(fields, std::back_inserter(all));
   }

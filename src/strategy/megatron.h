@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "strategy/megatron_experts.h"
+
 namespace plimsoll {
 
 // Whose modules a layer is built of (--transformer-impl).
@@ -23,6 +25,7 @@ struct MegatronSettings {
   MegatronPrecision precision = MegatronPrecision::kFloat32;
   int64_t vocab_divisor = 128;  // --make-vocab-size-divisible-by; times the tensor-parallel ranks
 
+  bool has_sequence_parallel = false;  // over the tensor-parallel ranks, where there are several
   bool has_distributed_optimizer = false;
   int64_t optimizer_instances = 1;  // --num-distributed-optimizer-instances
   bool overlaps_grad_reduce = false;
@@ -51,6 +54,8 @@ struct MegatronSettings {
 
   MegatronRecompute recompute = MegatronRecompute::kNone;
   int64_t recompute_layers = 1;  // layers a checkpoint, or layers recomputed on each stage (kFullBlock)
+
+  MegatronExperts experts;  // of models with experts
 
   bool has_fixed_cublas_workspace = false;  // CUBLAS_WORKSPACE_CONFIG=:4096:8
 

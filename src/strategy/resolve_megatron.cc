@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "strategy/routing_load.h"
+
 namespace plimsoll {
 namespace {
 
@@ -29,6 +31,102 @@ std::optional<Error> mesh_error(const Job& job, const Architecture& a) {
     return error(
         fmt::format("hidden size {} doesn't divide over the heads and tensor-parallel ranks", a.hidden),
         "a multiple of both");
+  return std::nullopt;
+}
+
+const Moe* experts_of(const Architecture& a) {
+  for (const Layer& layer : a.layers)
+    if (layer.moe) return &*layer.moe;
+  return nullptr;
+}
+
+// Source: moe_layer.py, transformer_config.py, parallel_state.py.
+std::optional<Error> expert_error(const ResolvedJob& r, const Architecture& a) {
+  const MegatronExperts& e = r.megatron->experts;
+  const auto error = [](std::string message, std::string expected) {
+    return Error{.message = std::move(message), .expected = std::move(expected)};
+  };
+  const Moe* const moe = experts_of(a);
+  if (!moe) return std::nullopt;
+  const int64_t tensor = e.tensor_ranks.value_or(r.mesh.tensor),
+                model = tensor * e.expert_ranks * r.mesh.pipeline;
+  if (moe->experts % e.expert_ranks != 0)
+    return error(
+        fmt::format("{} experts don't divide over {} expert-parallel ranks", moe->experts, e.expert_ranks),
+        "a divisor of --num-experts");
+  if (r.mesh.world % model != 0)
+    return error(fmt::format("{} GPUs are no multiple of expert tensor {} x expert {} x pipeline {} = {}",
+                             r.mesh.world, tensor, e.expert_ranks, r.mesh.pipeline, model),
+                 "--gpus N, a multiple of it");
+  if (moe->expert_intermediate % tensor != 0)
+    return error(fmt::format("experts of width {} don't divide over {} expert tensor-parallel ranks",
+                             moe->expert_intermediate, tensor),
+                 "a divisor of --moe-ffn-hidden-size");
+  if (r.mesh.tensor > 1 && !r.megatron->has_sequence_parallel)
+    return error("experts need sequence parallelism where there is tensor parallelism",
+                 "--sequence-parallel");
+  const bool is_te = r.megatron->layers == MegatronLayers::kTransformerEngine;
+  if (!r.megatron->has_transformer_engine)
+    return error("experts without Transformer Engine are not modelled yet", "Transformer Engine installed");
+  if (e.has_grouped_gemm && !is_te)
+    return error("grouped products of local layers are not modelled yet",
+                 "--transformer-impl transformer_engine");
+  if (e.pads_to_capacity && e.dispatcher != MegatronDispatcher::kAllToAll)
+    return error("--moe-pad-expert-input-to-capacity needs another dispatcher",
+                 "--moe-token-dispatcher-type alltoall");
+  if (e.dispatcher == MegatronDispatcher::kFlex && tensor * e.expert_ranks == 1)
+    return error("--moe-token-dispatcher-type flex needs several ranks with experts",
+                 "--expert-model-parallel-size of 2 or more");
+  if (e.pads_to_capacity && e.fuses_permutation)
+    return error("fused permutation of padded experts is not modelled yet", "no --moe-permute-fusion");
+  return std::nullopt;
+}
+
+// The traced rank's share of the rows, and what is to be said of it.
+std::optional<Error> apply_routing(const RoutingChoice& routing, const Architecture& a, ResolvedJob& r) {
+  const Moe* const moe = experts_of(a);
+  if (!moe) {
+    if (!routing.quantile) return std::nullopt;
+    return Error{.position = {.key = "routing.quantile"}, .message = "the model has no experts"};
+  }
+  MegatronExperts& e = r.megatron->experts;
+  if (e.dispatcher == MegatronDispatcher::kFlex)
+    r.notes.emplace_back("DeepEP's own buffers lie outside of PyTorch's allocator and are not counted");
+  if (e.pads_to_capacity) return std::nullopt;
+  if (!routing.quantile) {
+    r.notes.emplace_back(
+        "tokens are spread evenly over the experts; routing.quantile and routing.max_violation say "
+        "otherwise");
+    return std::nullopt;
+  }
+  if (!routing.max_violation)
+    return Error{.position = {.key = "routing.quantile"},
+                 .message = "says which load to take, but not how uneven it is",
+                 .expected = "routing.max_violation besides"};
+  e.load = routing_load({.experts = moe->experts,
+                         .local = moe->experts / e.expert_ranks,
+                         .per_token = moe->experts_per_token,
+                         .max_violation = *routing.max_violation},
+                        *routing.quantile);
+  r.notes.push_back(
+      fmt::format("every layer's experts get {:.3f} times an even share: the {} quantile of a rank's load "
+                  "where the fullest expert is {} above the mean",
+                  e.load, *routing.quantile, *routing.max_violation));
+  return std::nullopt;
+}
+
+std::optional<Error> layer_error(const ResolvedJob& r, const Architecture& a) {
+  const bool is_te = r.megatron->layers == MegatronLayers::kTransformerEngine;
+  if (!is_te && a.norm.kind == NormKind::kRmsNorm)
+    return Error{.message = "RMSNorm of local layers is not modelled yet",
+                 .expected = "--transformer-impl transformer_engine"};
+  if (!is_te && a.layers.front().attention.latent)
+    return Error{.message = "latent attention of local layers is not modelled yet",
+                 .expected = "--transformer-impl transformer_engine"};
+  if (r.megatron->has_sequence_parallel && r.batch.sequence % r.mesh.tensor != 0)
+    return Error{.message = fmt::format("a sequence of {} doesn't divide over {} tensor-parallel ranks",
+                                        r.batch.sequence, r.mesh.tensor),
+                 .expected = "a multiple of --tensor-model-parallel-size"};
   return std::nullopt;
 }
 
@@ -98,13 +196,22 @@ Result<ResolvedJob> resolve_megatron(const Job& job, const Architecture& archite
   r.allocator = job.allocator;
   r.gpu_multiprocessors = gpu.multiprocessors;
   r.gpu_compute_capability = gpu.compute_capability;
+  r.mesh.expert = r.megatron->experts.expert_ranks;
   if (auto error = batch_error(r)) return fail(*std::move(error));
+  if (auto error = expert_error(r, architecture)) return fail(*std::move(error));
+  if (auto error = layer_error(r, architecture)) return fail(*std::move(error));
+  if (auto error = apply_routing(job.routing, architecture, r)) return fail(*std::move(error));
   if (auto error = settings_error(r)) return fail(*std::move(error));
   if (r.megatron->layers == MegatronLayers::kTransformerEngine &&
       r.megatron->attention == MegatronAttention::kAutomatic)
     r.notes.emplace_back(
         "--attention-backend auto is played as FlashAttention 2: Transformer Engine may choose cuDNN's or "
         "FlashAttention 3 on Hopper and later GPUs");
+  if (architecture.layers.front().attention.latent && r.megatron->attention != MegatronAttention::kUnfused)
+    r.notes.emplace_back(
+        "latent attention is played as FlashAttention with heads of two sizes; what cuDNN's kernel needs "
+        "besides "
+        "is not known");
   r.notes.emplace_back("evaluation and saving of a Megatron-LM job are not played");
   return r;
 }

@@ -48,8 +48,11 @@ Value local_core(Writer& w, const Attention& attention, Heads heads, const Value
   Value k = repeat_groups(std::move(heads.k), times), v = repeat_groups(std::move(heads.v), times);
   Value q = folded(std::move(heads.q));
   k = folded(std::move(k));
-  const Value buffer =
-      w.made_once("global_memory_buffer.mpu", Layout::contiguous({b * count, s, s}), w.dtype());
+  Value buffer = w.global_buffer(Layout::contiguous({b * count, s, s}));
+  if (buffer.layout() != Layout::contiguous({b * count, s, s})) {  // of another use, a part of it
+    buffer = ops::slice(ops::view(std::move(buffer), {-1}), 0, 0, b * count * s * s);
+    buffer = ops::view(std::move(buffer), {b * count, s, s});
+  }
   Value scores = ops::baddbmm(buffer, ops::transpose(q, 0, 1), ops::transpose(ops::transpose(k, 0, 1), 1, 2),
                               1 / static_cast<double>(attention.head_dim));
   Value probabilities = scaled_softmax(w, ops::view(scores, {b, count, s, s}), mask);

@@ -17,9 +17,9 @@ constexpr int64_t kBucketPerRank = 1'000'000;
 
 class LayoutBuilder {
  public:
-  LayoutBuilder(const ResolvedJob& job, std::optional<int64_t> bucket_size)
+  LayoutBuilder(const ResolvedJob& job, int64_t ranks, std::optional<int64_t> bucket_size)
       : is_distributed_(job.megatron->has_distributed_optimizer),
-        bucket_alignment_(std::lcm(job.mesh.data * job.mesh.context, kBucketAlignment)),
+        bucket_alignment_(std::lcm(ranks, kBucketAlignment)),
         bucket_size_(bucket_size) {}
 
   BufferRange place(const StageParameter& p) {
@@ -57,11 +57,10 @@ class LayoutBuilder {
 }  // namespace
 
 BufferLayout buffer_layout(const std::vector<StageParameter>& parameters, const ResolvedJob& job,
-                           bool has_buckets) {
-  const int64_t ranks = job.mesh.data * job.mesh.context;
+                           bool has_buckets, int64_t ranks) {
   std::optional<int64_t> size;
-  if (has_buckets) size = std::max(kSmallestBucket, kBucketPerRank * ranks);
-  LayoutBuilder builder(job, size);
+  if (has_buckets) size = std::max(kSmallestBucket, kBucketPerRank * job.mesh.data * job.mesh.context);
+  LayoutBuilder builder(job, ranks, size);
   BufferLayout layout{.parameters = std::vector<BufferRange>(parameters.size())};
   for (size_t i = parameters.size(); i-- > 0;) layout.parameters[i] = builder.place(parameters[i]);
   layout.buckets = builder.buckets();

@@ -26,8 +26,9 @@ struct BufferLayout {
 };
 
 // `has_buckets`: gradients are reduced while the backward runs; otherwise everything is one bucket.
+// `ranks`: of the parameters' data-parallel group.
 BufferLayout buffer_layout(const std::vector<StageParameter>& parameters, const ResolvedJob& job,
-                           bool has_buckets);
+                           bool has_buckets, int64_t ranks);
 
 // The part of each parameter that one of `ranks` owns, relative to the buffer; empty where it owns none.
 std::vector<BufferRange> owned_ranges(const BufferLayout& layout, int64_t rank, int64_t ranks);

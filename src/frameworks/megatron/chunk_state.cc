@@ -1,5 +1,6 @@
 #include "frameworks/megatron/chunk_state.h"
 
+#include "frameworks/megatron/expert_ranks.h"
 #include "program/ops.h"
 
 namespace plimsoll::megatron {
@@ -9,18 +10,30 @@ DType dtype_of(MegatronPrecision precision) {
   return precision == MegatronPrecision::kFloat16 ? DType::kFloat16 : DType::kFloat32;
 }
 
-int64_t optimizer_ranks(const ResolvedJob& job) {
-  return job.mesh.data * job.mesh.context / job.megatron->optimizer_instances;
+int64_t optimizer_ranks(const ResolvedJob& job, bool is_expert) {
+  return data_ranks(job, is_expert) / job.megatron->optimizer_instances;
 }
 
 ChunkState::ChunkState(Recorder& recorder, const Architecture& architecture, const ResolvedJob& job,
                        const Stage& stage, size_t chunk)
-    : r_(recorder),
-      job_(job),
-      parameters_(parameters_of(architecture, job, stage.chunks[chunk])),
-      // Only the first stage's first chunk divides its buffer: what the others send is no bottleneck.
-      layout_(buffer_layout(parameters_, job,
-                            job.megatron->overlaps_grad_reduce && stage.is_first() && chunk == 0)) {}
+    : r_(recorder), job_(job), parameters_(parameters_of(architecture, job, stage.chunks[chunk])) {
+  // Only the first stage's first chunk divides its buffer: what the others send is no bottleneck.
+  const bool has_buckets = job.megatron->overlaps_grad_reduce && stage.is_first() && chunk == 0;
+  for (const bool is_expert : {false, true}) group(is_expert, has_buckets);
+}
+
+void ChunkState::group(bool is_expert, bool has_buckets) {
+  ParameterGroup group{.is_expert = is_expert};
+  std::vector<StageParameter> members;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].is_expert != is_expert) continue;
+    group.members.push_back(i);
+    members.push_back(parameters_[i]);
+  }
+  if (members.empty()) return;
+  group.layout = buffer_layout(members, job_, has_buckets, data_ranks(job_, is_expert));
+  groups_.push_back(std::move(group));
+}
 
 // bf16 gradients are summed in fp32. Source: megatron/training/arguments.py
 // (accumulate_allreduce_grads_in_fp32).
@@ -40,32 +53,45 @@ void ChunkState::build() {
   for (size_t i = 0; i < parameters_.size(); ++i)
     if (!parameters_[i].is_made_on_host) make(i, dtype_of(job_.megatron->precision));
   for (size_t i = 0; i < parameters_.size(); ++i)
-    if (parameters_[i].is_made_on_host) make(i, DType::kFloat32);
+    if (parameters_[i].is_made_on_host)
+      make(i, parameters_[i].is_cast_on_host ? dtype_of(job_.megatron->precision) : DType::kFloat32);
   for (size_t i = 0; i < parameters_.size(); ++i)
-    if (parameters_[i].is_made_on_host) make(i, dtype_of(job_.megatron->precision));
+    if (parameters_[i].is_made_on_host && !parameters_[i].is_cast_on_host)
+      make(i, dtype_of(job_.megatron->precision));
 }
 
 void ChunkState::wrap() {
-  const Layout flat = Layout::contiguous({layout_.elements()});
-  if (job_.megatron->has_distributed_optimizer) {
-    const With<Category> category(r_.category, Category::kParameter);
-    const With<ModuleId> module(r_.module, r_.program().module("parameter_buffer"));
-    parameter_buffer_ = ops::zeros(r_, flat, dtype_of(job_.megatron->precision));
-  }
-  {
-    const With<Category> category(r_.category, Category::kGradient);
-    const With<ModuleId> module(r_.module, r_.program().module("gradient_buffer"));
-    gradient_buffer_ = ops::zeros(r_, flat, gradient_dtype());
-  }
-  for (size_t i = parameters_.size(); parameter_buffer_ && i-- > 0;) {
-    const BufferRange& range = layout_.parameters[i];
-    Value part = ops::slice(parameter_buffer_, 0, range.first, range.size());
-    values_[i] = ops::view(std::move(part), parameters_[i].shape);
-  }
+  for (ParameterGroup& group : groups_) wrap(group);
   for (const Value& value : values_) {
     r_.program().tensors[value.id().value].requires_grad = true;
     r_.program().parameters.push_back(value.id());
   }
+}
+
+void ChunkState::wrap(ParameterGroup& group) {
+  const Layout flat = Layout::contiguous({group.layout.elements()});
+  const std::string owner = group.is_expert ? "expert_" : "";
+  if (job_.megatron->has_distributed_optimizer) {
+    const With<Category> category(r_.category, Category::kParameter);
+    const With<ModuleId> module(r_.module, r_.program().module(owner + "parameter_buffer"));
+    group.parameter_buffer = ops::zeros(r_, flat, dtype_of(job_.megatron->precision));
+  }
+  {
+    const With<Category> category(r_.category, Category::kGradient);
+    const With<ModuleId> module(r_.module, r_.program().module(owner + "gradient_buffer"));
+    group.gradient_buffer = ops::zeros(r_, flat, gradient_dtype());
+  }
+  for (size_t m = group.members.size(); group.parameter_buffer && m-- > 0;) {
+    const BufferRange& range = group.layout.parameters[m];
+    Value part = ops::slice(group.parameter_buffer, 0, range.first, range.size());
+    values_[group.members[m]] = ops::view(std::move(part), parameters_[group.members[m]].shape);
+  }
+}
+
+const ParameterGroup& ChunkState::group_of(TensorId parameter) const {
+  size_t i = 0;
+  while (i + 1 < values_.size() && values_[i].id() != parameter) ++i;
+  return parameters_[i].is_expert ? groups_.back() : groups_.front();
 }
 
 void ChunkState::expect_input(const Value& input) {
@@ -80,7 +106,8 @@ void ChunkState::accumulate(TensorId parameter, Value gradient) {
     return;
   }
   accumulate_gradient(r_, parameter, std::move(gradient), kept, Category::kGradient);
-  r_.emit_effect(OpKind::kAddInPlace, std::vector<TensorId>{gradient_buffer_.id(), kept.id()});
+  r_.emit_effect(OpKind::kAddInPlace,
+                 std::vector<TensorId>{group_of(parameter).gradient_buffer.id(), kept.id()});
   const With<Holder> holder(r_.holder, Holder::kGradient);
   kept.reset();
 }

@@ -11,6 +11,14 @@
 
 namespace plimsoll::megatron {
 
+// The parameters of one data-parallel group, which share their buffers: the experts' are apart.
+struct ParameterGroup {
+  bool is_expert = false;
+  std::vector<size_t> members;  // places among the chunk's parameters
+  BufferLayout layout;          // of the members, in their order
+  Value parameter_buffer, gradient_buffer;
+};
+
 class ChunkState : public GradientSink {
  public:
   ChunkState(Recorder& recorder, const Architecture& architecture, const ResolvedJob& job, const Stage& stage,
@@ -21,7 +29,8 @@ class ChunkState : public GradientSink {
   void wrap();
 
   const std::vector<StageParameter>& parameters() const { return parameters_; }
-  const BufferLayout& layout() const { return layout_; }
+  // The experts' last; none where the chunk has none.
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
   const Value& parameter(size_t i) const { return values_[i]; }
   DType gradient_dtype() const;
 
@@ -32,18 +41,21 @@ class ChunkState : public GradientSink {
   Value take_input_gradient() { return std::move(input_gradient_); }
 
  private:
+  void group(bool is_expert, bool has_buckets);
+  void wrap(ParameterGroup& group);
+  const ParameterGroup& group_of(TensorId parameter) const;
+
   Recorder& r_;
   const ResolvedJob& job_;
   std::vector<StageParameter> parameters_;
-  BufferLayout layout_;
+  std::vector<ParameterGroup> groups_;
   std::vector<Value> values_;
-  Value parameter_buffer_, gradient_buffer_;
   std::optional<TensorId> input_;
   Value input_gradient_;
 };
 
 DType dtype_of(MegatronPrecision precision);
-// Ranks over which one copy of the optimizer's states is divided, and the traced one's place among them.
-int64_t optimizer_ranks(const ResolvedJob& job);
+// Ranks over which one copy of the optimizer's states is divided.
+int64_t optimizer_ranks(const ResolvedJob& job, bool is_expert);
 
 }  // namespace plimsoll::megatron

@@ -3,6 +3,11 @@
 namespace plimsoll::megatron {
 namespace {
 
+// reduce_scatter_embeddings: without positions to add, words are reduced and scattered at once.
+bool scatters_words(const Writer& w) {
+  return w.sequence_ranks() > 1 && w.architecture().position != PositionKind::kLearned;
+}
+
 // VocabParallelEmbedding: with a split vocabulary, ids that other ranks hold are masked before and after.
 Value word_embedding(Writer& w, const Value& ids) {
   const Writer::Module module(w, "word_embeddings");
@@ -18,7 +23,9 @@ Value word_embedding(Writer& w, const Value& ids) {
   Value rows = w.settings().is_deterministic ? ops::index(weight, {masked}) : ops::embedding(weight, masked);
   if (!is_split) return rows;
   rows = ops::masked_fill_(std::move(rows), mask);
-  return reduce_from_tensor_parallel(std::move(rows));
+  if (!scatters_words(w)) return reduce_from_tensor_parallel(std::move(rows));
+  rows = ops::clone_contiguous(ops::transpose(std::move(rows), 0, 1));
+  return reduce_scatter_to_sequence_parallel(std::move(rows), w.sequence_ranks());
 }
 
 }  // namespace
@@ -31,7 +38,12 @@ Value embedding(Writer& w, const Value& ids, const Value& positions) {
     rows = ops::embedding(w.parameter("weight"), positions);
     sum = ops::add(words, rows);
   }
-  Value hidden = ops::clone_contiguous(ops::transpose(std::move(sum), 0, 1));
+  Value hidden =
+      scatters_words(w) ? std::move(sum) : ops::clone_contiguous(ops::transpose(std::move(sum), 0, 1));
+  if (scatters_words(w))  // clone_scatter_output_in_embedding; the other way it is part of the scattering
+    hidden = ops::clone(std::move(hidden));
+  else if (w.sequence_ranks() > 1)
+    hidden = scatter_to_sequence_parallel(std::move(hidden), w.sequence_ranks());
   return ops::dropout(std::move(hidden), w.architecture().embedding_dropout);
 }
 

@@ -86,8 +86,8 @@ void write_forward(Writer& w, Forward& forward) {
   if (chunk.has_embedding) {
     hidden = embedding(w, batch.tokens, batch.positions);
   } else {
-    const Layout layout =
-        Layout::contiguous({w.job().batch.sequence, w.job().batch.micro_batch, w.architecture().hidden});
+    const Layout layout = Layout::contiguous(
+        {w.job().batch.sequence / w.sequence_ranks(), w.job().batch.micro_batch, w.architecture().hidden});
     hidden = w.recorder().persistent(layout, w.dtype(), Category::kActivation,
                                      forward.program.module("received"), true);
     forward.input = hidden.id();

@@ -97,11 +97,15 @@ Projected feed_forward(Writer& w, const Mlp& mlp, const Value& hidden) {
 
 Value transformer_layer(Writer& w, const Layer& layer, Value hidden, const Value& mask) {
   const double dropout = w.architecture().residual_dropout;
-  Projected branch = self_attention(w, layer.attention, hidden, mask);
+  Projected branch = layer.attention.latent ? latent_attention(w, layer.attention, hidden, mask)
+                                            : self_attention(w, layer.attention, hidden, mask);
   Value sum = bias_dropout_add(branch.result, branch.bias, hidden, dropout);
   branch = {};
   hidden = std::move(sum);
-  branch = feed_forward(w, *layer.mlp, hidden);
+  if (layer.moe)
+    branch.result = expert_layer(w, *layer.moe, hidden);
+  else
+    branch = feed_forward(w, *layer.mlp, hidden);
   sum = bias_dropout_add(branch.result, branch.bias, hidden, dropout);
   branch = {};
   return sum;

@@ -8,8 +8,12 @@ Value head_loss(Writer& w, Value hidden, const Value& labels) {
     const bool is_own = w.architecture().is_tied && w.chunk().has_embedding;
     const Writer::Module module(w, is_own ? "embedding.word_embeddings" : "output_layer");
     const With<Category> category(w.recorder().category, Category::kLogits);
-    logits = linear(std::move(hidden), w.parameter("weight"), {},
-                    {.sums_input_gradient = w.tensor_ranks() > 1, .dummy_gradient = w.dummy_gradient()});
+    LinearOptions options{.dummy_gradient = w.dummy_gradient(), .input_ranks = w.sequence_ranks()};
+    options.sums_input_gradient = w.tensor_ranks() > 1 && options.input_ranks == 1;
+    if (options.input_ranks > 1)
+      options.buffer = w.global_buffer(
+          Layout::contiguous({hidden.size(0) * options.input_ranks, hidden.size(1), hidden.size(2)}));
+    logits = linear(std::move(hidden), w.parameter("weight"), {}, std::move(options));
     w.made_once(MadeOnce::Kind::kCublasWorkspace, OpKind::kMm);
   }
   // compute_language_model_loss

@@ -20,6 +20,9 @@ Bytes cublas_workspace(const ResolvedJob& job) {
 constexpr Bytes kTeWorkspace{4 << 20};
 constexpr Bytes kHopperTeWorkspace{(32 << 20) + 1024};
 
+// Streams of grouped products, with a workspace each. Source: nvte_get_num_compute_streams.
+constexpr int64_t kTeComputeStreams = 4;
+
 Bytes te_workspace(const ResolvedJob& job) {
   return job.gpu_compute_capability.value_or(0) >= kHopper ? kHopperTeWorkspace : kTeWorkspace;
 }
@@ -28,7 +31,9 @@ Bytes te_workspace(const ResolvedJob& job) {
 
 MicroBatches::MicroBatches(Recorder& recorder, const ResolvedJob& job, std::vector<ChunkState>& chunks,
                            const std::vector<Forward>& forwards)
-    : r_(recorder), job_(job), chunks_(chunks), forwards_(forwards) {}
+    : r_(recorder), job_(job), chunks_(chunks), forwards_(forwards) {
+  for (const Forward& forward : forwards) kept_.emplace_back(forward.kept.size());
+}
 
 Value MicroBatches::make(std::string_view name, Bytes bytes) {
   const With<Category> category(r_.category, Category::kWorkspace);
@@ -48,6 +53,8 @@ Value MicroBatches::make_once(const Program& forward, const MadeOnce& m, const s
       return make(name, cublas_workspace(job_));
     case MadeOnce::Kind::kTeWorkspace:
       return make(name, te_workspace(job_));
+    case MadeOnce::Kind::kTeGroupedWorkspace:
+      return make(name, te_workspace(job_) * kTeComputeStreams);
     case MadeOnce::Kind::kSequenceEnds:
       return make(name, Bytes{bytes_of(DType::kInt32)} * (job_.batch.micro_batch + 1));
   }
@@ -55,25 +62,41 @@ Value MicroBatches::make_once(const Program& forward, const MadeOnce& m, const s
 }
 
 std::string_view name_of(MadeOnce::Kind kind) {
-  static constexpr std::string_view kNames[] = {"", "cublas_workspace.forward", "te_workspace", "cu_seqlens"};
+  static constexpr std::string_view kNames[] = {"", "cublas_workspace.forward", "te_workspace", "cu_seqlens",
+                                                "te_grouped_workspace"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 // The first forward makes them on its way.
-void MicroBatches::bind_made_once(Autograd& autograd, size_t chunk) {
-  const Program& forward = forwards_[chunk].program;
-  for (const MadeOnce& m : forwards_[chunk].made_once) {
-    const bool is_tensor = m.kind == MadeOnce::Kind::kTensor;
-    const std::string name(is_tensor
-                               ? std::string_view(forward.module_name(forward.storage_of(m.tensor).owner))
-                               : name_of(m.kind));
-    Value& value = shared_[name];
-    if (!value) {
-      autograd.forward_until(m.statement);
-      value = make_once(forward, m, name);
-    }
-    if (is_tensor) autograd.bind(m.tensor, value);
+void MicroBatches::bind_made_once(Autograd& autograd, const Program& forward, const MadeOnce& m) {
+  const bool is_tensor = m.kind == MadeOnce::Kind::kTensor;
+  const std::string name(is_tensor ? std::string_view(forward.module_name(forward.storage_of(m.tensor).owner))
+                                   : name_of(m.kind));
+  Value& value = shared_[name];
+  const bool is_too_small =
+      value && is_tensor && value.layout().elements() < forward.tensor(m.tensor).layout.elements();
+  if (!value || is_too_small) {
+    autograd.forward_until(m.statement);
+    value = make_once(forward, m, name);
   }
+  if (is_tensor) autograd.bind(m.tensor, value);
+}
+
+// What is made once and what modules keep, in the order of the statements.
+void MicroBatches::play_to_end(Autograd& autograd, size_t chunk) {
+  const Forward& forward = forwards_[chunk];
+  size_t k = 0;
+  const auto keep_until = [&](uint32_t statement) {
+    for (; k < forward.kept.size() && forward.kept[k].statement < statement; ++k) {
+      autograd.forward_until(forward.kept[k].statement);
+      kept_[chunk][k] = autograd.local(forward.kept[k].tensor);
+    }
+  };
+  for (const MadeOnce& m : forward.made_once) {
+    keep_until(m.statement);
+    bind_made_once(autograd, forward.program, m);
+  }
+  keep_until(static_cast<uint32_t>(forward.program.statements.size() + 1));
 }
 
 InFlight MicroBatches::forward(size_t chunk, Value input) {
@@ -85,7 +108,7 @@ InFlight MicroBatches::forward(size_t chunk, Value input) {
   for (size_t i = 0; i < state.parameters().size(); ++i)
     autograd.bind(forward.program.parameters[i], state.parameter(i));
   if (forward.input) autograd.bind(*forward.input, batch.input);
-  bind_made_once(autograd, chunk);
+  play_to_end(autograd, chunk);
   batch.output = autograd.forward(forward.output);
   if (forward.token_count) batch.token_count = autograd.local(*forward.token_count);
   if (forward.report) batch.report = autograd.local(*forward.report);

@@ -35,7 +35,8 @@ class MicroBatches {
   Result<Value> backward(InFlight& batch, Value gradient);
 
  private:
-  void bind_made_once(Autograd& autograd, size_t chunk);
+  void play_to_end(Autograd& autograd, size_t chunk);
+  void bind_made_once(Autograd& autograd, const Program& forward, const MadeOnce& made);
   Value make(std::string_view name, Bytes bytes);
   Value make_once(const Program& forward, const MadeOnce& made, const std::string& name);
   void make_backward_workspace();
@@ -47,6 +48,7 @@ class MicroBatches {
   const std::vector<Forward>& forwards_;
   std::vector<Value> made_once_;  // by place in the forward's list; of local layers all chunks share one
   std::unordered_map<std::string, Value> shared_;
+  std::vector<std::vector<Value>> kept_;  // by chunk: what modules hold of their last call
   bool has_backward_workspace_ = false;
 };
 

@@ -14,25 +14,54 @@ constexpr int kFlags = 2, kFp16Flags = 7;
 
 }  // namespace
 
-void OptimizerState::make_masters(const std::vector<ChunkState>& chunks) {
-  const With<Category> category(r_.category, Category::kMasterParameter);
-  const int64_t ranks = optimizer_ranks(job_);
-  for (const bool is_decayed : {true, false}) {
-    for (const ChunkState& chunk : chunks) {
-      std::vector<BufferRange> owned = chunk.layout().parameters;
-      if (job_.megatron->has_distributed_optimizer) owned = owned_ranges(chunk.layout(), ranks - 1, ranks);
-      for (size_t i = 0; i < owned.size(); ++i) {
-        const StageParameter& p = chunk.parameters()[i];
-        if (p.is_decayed != is_decayed || owned[i].size() == 0) continue;
-        const With<ModuleId> module(r_.module, r_.program().module(p.name));
-        Value part = ops::view(chunk.parameter(i), {p.elements()});
-        part = ops::slice(std::move(part), 0, owned[i].first - chunk.layout().parameters[i].first,
-                          owned[i].size());
-        part = ops::clone(std::move(part));
-        masters_.push_back(ops::cast(std::move(part), DType::kFloat32));
-      }
-    }
+void OptimizerState::make(const std::vector<ChunkState>& chunks) {
+  for (const bool is_expert : {false, true}) {
+    if (is_expert) first_expert_ = masters_.size();
+    bool has_any = false;
+    for (const ChunkState& chunk : chunks)
+      for (const ParameterGroup& group : chunk.groups()) has_any |= group.is_expert == is_expert;
+    if (!has_any) continue;
+    ++chained_;
+    make_flags();
+    for (const bool is_decayed : {true, false})
+      for (const ChunkState& chunk : chunks)
+        for (const ParameterGroup& group : chunk.groups())
+          if (group.is_expert == is_expert) make_masters(chunk, group, is_decayed);
   }
+}
+
+void OptimizerState::make_masters(const ChunkState& chunk, const ParameterGroup& group, bool is_decayed) {
+  const With<Category> category(r_.category, Category::kMasterParameter);
+  const int64_t ranks = optimizer_ranks(job_, group.is_expert);
+  std::vector<BufferRange> owned = group.layout.parameters;
+  if (job_.megatron->has_distributed_optimizer) owned = owned_ranges(group.layout, ranks - 1, ranks);
+  for (size_t m = 0; m < owned.size(); ++m) {
+    const StageParameter& p = chunk.parameters()[group.members[m]];
+    if (p.is_decayed != is_decayed || owned[m].size() == 0) continue;
+    const With<ModuleId> module(r_.module, r_.program().module(p.name));
+    Value part = ops::view(chunk.parameter(group.members[m]), {p.elements()});
+    part = ops::slice(std::move(part), 0, owned[m].first - group.layout.parameters[m].first, owned[m].size());
+    part = ops::clone(std::move(part));
+    masters_.push_back(ops::cast(std::move(part), DType::kFloat32));
+  }
+}
+
+// ChainedOptimizer: a norm of each optimizer's gradients, whose squares are summed as numbers of the host;
+// then a coefficient of the host.
+void OptimizerState::clip_chained() {
+  std::vector<Value> norms;
+  for (int i = 0; i < chained_; ++i) norms.push_back(norm_of_gradients());
+  norms.clear();
+  if (is_first_) ops::from_host(r_, {1}, DType::kInt32);
+  for (int i = 0; i < chained_; ++i) scalar(r_);
+  for (int i = 0; i < chained_; ++i) scalar(r_, DType::kInt32);
+}
+Value OptimizerState::norm_of_gradients() {
+  const Value total = scalar(r_), overflow = scalar(r_, DType::kInt32);
+  Value sums = ops::zeros(r_, {kNormBlocks}, DType::kFloat32);
+  const Value norm = ops::empty(r_, {1}, DType::kFloat32);
+  sums.reset();
+  return ops::pow(ops::pow(norm, 2), 0.5);
 }
 
 // get_grad_norm_fp32: the norm's square is summed over the ranks.
@@ -69,9 +98,15 @@ void OptimizerState::clip() {
 
 // count_zeros_fp32
 void OptimizerState::count_zeros() {
+  if (has_one_norm()) return count_zeros(0, masters_.size());
+  count_zeros(0, first_expert_);
+  count_zeros(first_expert_, masters_.size());
+}
+void OptimizerState::count_zeros(size_t first, size_t last) {
   Value total = scalar(r_, DType::kInt64);
   Value zeros;
-  for (const Value& master : masters_) {
+  for (size_t i = first; i < last; ++i) {
+    const Value& master = masters_[i];
     Value nonzero = count_nonzero(master);
     Value count =
         ops::with_scalar(OpKind::kRsub, std::move(nonzero), static_cast<double>(master.layout().elements()));
@@ -111,7 +146,10 @@ void OptimizerState::step() {
   const With<Category> category(r_.category, Category::kTemporary);
   kept_norm_.reset();
   if (is_fp16()) copy_gradients();
-  clip();
+  if (has_one_norm())
+    clip();
+  else
+    clip_chained();
   if (job_.megatron->counts_zeros) count_zeros();
   if (is_first_) {
     const With<Category> states(r_.category, Category::kOptimizerState);

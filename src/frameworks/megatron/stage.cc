@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/block.h"
+#include "frameworks/megatron/layer_parameters.h"
 
 namespace plimsoll::megatron {
 namespace {
 
-constexpr const char* kFinalNorm = "decoder.final_layernorm";  // Transformer Engine's in local layers too
+constexpr const char* kFinalNorm = "decoder.final_layernorm";
 
 class ParameterLister {
  public:
@@ -30,7 +33,7 @@ class ParameterLister {
     out_.push_back({.name = std::move(name), .shape = {elements}, .is_decayed = false, .is_split = is_split});
   }
   void norm(const std::string& name, int64_t width, std::string_view separator = ".") {
-    const bool is_apex = !is_te() && (name != kFinalNorm || !job_.megatron->has_transformer_engine);
+    const bool is_apex = name == kFinalNorm ? !has_te_final_norm(a_, job_) : !is_te();
     vector(name + std::string(separator) + "weight", width);
     out_.back().is_made_on_host = is_apex;
     if (!a_.norm.has_bias) return;
@@ -53,8 +56,23 @@ class ParameterLister {
     if (has_bias) vector(name + ".bias", out, true);
   }
 
+  void append(std::vector<StageParameter> parameters) {
+    for (StageParameter& p : parameters) out_.push_back(std::move(p));
+  }
+
   void layer(const std::string& path, const Layer& layer) {
-    const Attention& attention = layer.attention;
+    if (layer.attention.latent) {
+      norm(path + "input_layernorm", a_.hidden);
+      append(latent_parameters(a_, job_, layer.attention, path + "self_attention."));
+    } else {
+      attention(path, layer.attention);
+    }
+    if (!layer.moe) return mlp(path, *layer.mlp);
+    norm(path + "pre_mlp_layernorm", a_.hidden);
+    append(expert_parameters(a_, job_, *layer.moe, path + "mlp."));
+  }
+
+  void attention(const std::string& path, const Attention& attention) {
     const int64_t queries = attention.heads * attention.head_dim,
                   keys = attention.kv_heads * attention.head_dim;
     if (!is_te()) norm(path + "input_layernorm", a_.hidden);
@@ -66,8 +84,10 @@ class ParameterLister {
       norm(path + "self_attention.q_layernorm", attention.head_dim);
       norm(path + "self_attention.k_layernorm", attention.head_dim);
     }
+  }
+
+  void mlp(const std::string& path, const Mlp& mlp) {
     if (!is_te()) norm(path + "pre_mlp_layernorm", a_.hidden);
-    const Mlp& mlp = *layer.mlp;
     const int64_t width = mlp.intermediate * (mlp.is_gated ? 2 : 1);
     normed_linear(path + "mlp.linear_fc1", width / t_, a_.hidden, mlp.has_bias);
     matrix(path + "mlp.linear_fc2.weight", a_.hidden, mlp.intermediate / t_);
@@ -102,6 +122,12 @@ int64_t StageParameter::elements() const {
 
 int64_t padded_vocab(const Architecture& architecture, const ResolvedJob& job) {
   return round_up(architecture.vocab, job.megatron->vocab_divisor * job.mesh.tensor);
+}
+
+bool has_te_final_norm(const Architecture& architecture, const ResolvedJob& job) {
+  if (job.megatron->layers == MegatronLayers::kTransformerEngine) return true;
+  const auto has_experts = [](const Layer& layer) { return layer.moe.has_value(); };
+  return job.megatron->has_transformer_engine && std::ranges::none_of(architecture.layers, has_experts);
 }
 
 std::vector<StageParameter> parameters_of(const Architecture& architecture, const ResolvedJob& job,

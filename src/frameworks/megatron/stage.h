@@ -40,12 +40,19 @@ struct StageParameter {
   bool is_decayed = true;  // biases and norms have no weight decay: a parameter group of their own
   bool is_shared = false;  // the word embedding's copy in the last stage
   bool is_made_on_host = false;
-  bool is_split = false;  // each tensor-parallel rank has another part
+  bool is_cast_on_host = false;  // before it is copied, not behind
+  bool is_expert = false;        // of routed experts, which have data-parallel groups of their own
+  bool is_split = false;         // each tensor-parallel rank has another part
 
   int64_t elements() const;
 };
 std::vector<StageParameter> parameters_of(const Architecture& architecture, const ResolvedJob& job,
                                           const Chunk& chunk);
+
+// Whether the norm behind the last layer is Transformer Engine's: with local layers too, but in models with
+// experts, whose blocks' spec names it. Source: transformer_block.py (_get_block_submodules),
+// gpt_layer_specs.py (get_gpt_decoder_block_spec).
+bool has_te_final_norm(const Architecture& architecture, const ResolvedJob& job);
 
 // The vocabulary with what is added so that it divides. Source: megatron/training/tokenizer
 // (_vocab_size_with_padding).

@@ -95,17 +95,24 @@ class TrainingBuilder : public ScheduleHost {
     phase_ = "load";
     {
       const With<Category> category(r_.category, Category::kTemporary);
+      if (has_experts()) auxiliary_scale_ = ops::ones(r_, {1}, DType::kFloat32);
       start_time_ = ops::from_host(r_, {1}, DType::kFloat64);
     }
     for (ChunkState& chunk : chunks_) {
       chunk.build();
-      if (a_.position == PositionKind::kRotary) make_frequencies();
+      if (a_.layers.front().attention.latent)
+        make_latent_tables();
+      else if (a_.position == PositionKind::kRotary)
+        make_frequencies();
     }
     for (ChunkState& chunk : chunks_) chunk.wrap();
-    optimizer_.make_flags();
-    optimizer_.make_masters(chunks_);
+    optimizer_.make(chunks_);
     end();
     return {};
+  }
+
+  bool has_experts() const {
+    return std::ranges::any_of(a_.layers, [](const Layer& layer) { return layer.moe.has_value(); });
   }
 
   // RotaryEmbedding.inv_freq
@@ -113,6 +120,30 @@ class TrainingBuilder : public ScheduleHost {
     const With<Category> category(r_.category, Category::kBuffer);
     const With<ModuleId> module(r_.module, program_.module("rotary_pos_emb.inv_freq"));
     frequencies_.push_back(ops::empty(r_, {a_.layers.front().attention.rotary_dim / 2}, DType::kFloat32));
+  }
+
+  // Of each layer's YarnRotaryEmbedding: frequencies, and cosines and sines of the positions that it was
+  // trained with. The fused kernel's own replace them at once. Source: MLATransformerConfig
+  // (original_max_position_embeddings), yarn_rotary_pos_embedding.py.
+  void make_latent_tables() {
+    constexpr int64_t kOriginalPositions = 4096;
+    const With<Category> category(r_.category, Category::kBuffer);
+    const With<ModuleId> module(r_.module, program_.module("rotary_pos_emb"));
+    const int64_t dim = a_.layers.front().attention.latent->rope_head_dim;
+    const bool is_yarn = a_.rope_type == "yarn";
+    const bool is_fused = job_.megatron->fuses_rope && a_.position == PositionKind::kRotary;
+    const DType dtype = dtype_of(job_.megatron->precision);
+    for (int64_t i = 0; i < chunk_layers(); ++i) {
+      for (int k = 0; k < (is_yarn ? 3 : 1); ++k)
+        frequencies_.push_back(ops::empty(r_, {dim / 2}, DType::kFloat32));
+      for (int k = 0; k < (is_yarn && !is_fused ? 2 : 0); ++k)
+        frequencies_.push_back(ops::empty(r_, {kOriginalPositions, 1, 1, dim}, dtype));
+    }
+  }
+  int64_t chunk_layers() const {
+    int64_t layers = 0;
+    for (const Chunk& chunk : stage_.chunks) layers += chunk.layers;
+    return layers / static_cast<int64_t>(stage_.chunks.size());
   }
 
   // ---- one iteration ----
@@ -131,11 +162,23 @@ class TrainingBuilder : public ScheduleHost {
     // forward_backward_func's locals, then a flag that is reduced over the ranks.
     input_gradient_.reset();
     output_gradient_.reset();
+    sum_sequence_gradients();
     total_tokens_.reset();
     current_ = {};
     token_count_.reset();
     passing_scalar();
     return {};
+  }
+
+  // _allreduce_non_tensor_model_parallel_grads: of what every rank has for its part of the sequence, in one
+  // tensor.
+  void sum_sequence_gradients() {
+    if (!job_.megatron->has_sequence_parallel) return;
+    int64_t elements = 0;
+    for (const ChunkState& chunk : chunks_)
+      for (const StageParameter& p : chunk.parameters())
+        if (!p.is_split) elements += p.elements();
+    ops::empty(r_, {elements}, chunks_.front().gradient_dtype());
   }
 
   Result<InFlight> forward_step(int64_t micro_batch, Value input) {
@@ -167,7 +210,9 @@ class TrainingBuilder : public ScheduleHost {
   // ---- pipeline ----
 
   Value receive() override {
-    const Layout layout = Layout::contiguous({job_.batch.sequence, job_.batch.micro_batch, a_.hidden});
+    const int64_t parts = job_.megatron->has_sequence_parallel ? job_.mesh.tensor : 1;
+    const Layout layout =
+        Layout::contiguous({job_.batch.sequence / parts, job_.batch.micro_batch, a_.hidden});
     const With<Category> category(r_.category, Category::kActivation);
     const With<ModuleId> module(r_.module, program_.module("received"));
     Value value = ops::empty(r_, layout, dtype_of(job_.megatron->precision));
@@ -307,6 +352,7 @@ class TrainingBuilder : public ScheduleHost {
   std::string phase_;
   uint32_t first_statement_ = 0;
 
+  Value auxiliary_scale_;  // MoEAuxLossAutoScaler.main_loss_backward_scale
   Value start_time_, total_tokens_, token_count_, loss_, total_loss_;
   std::vector<Value> frequencies_;
   std::vector<Value> reports_;  // forward_data_store

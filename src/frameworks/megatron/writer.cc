@@ -62,9 +62,23 @@ Value Writer::made_once(std::string_view name, const Layout& layout, DType dtype
   return value;
 }
 
-Value Writer::dummy_gradient() {
+Value Writer::global_buffer(const Layout& layout) {
+  if (global_buffer_ && global_buffer_.layout().elements() >= layout.elements()) return global_buffer_;
+  made_.erase("global_memory_buffer.mpu");
+  global_buffer_ = made_once("global_memory_buffer.mpu", layout, dtype());
+  return global_buffer_;
+}
+
+void Writer::keep(const Value& value) {
+  // Within a checkpoint the call is repeated in the backward, and what it holds with it.
+  if (checkpoint_begins_) return;
+  f_.kept.push_back({.statement = static_cast<uint32_t>(f_.program.statements.size()), .tensor = value.id()});
+}
+
+Value Writer::dummy_gradient() { return dummy_gradient_of(parameter("weight")); }
+
+Value Writer::dummy_gradient_of(const Value& weight) {
   if (!settings().fuses_weight_gradients) return {};
-  const Value weight = parameter("weight");
   const std::string name = fmt::format("dummy_wgrad.{}x{}", weight.size(0), weight.size(1));
   return made_once(name, Layout::contiguous(weight.layout().shape()), weight.dtype());
 }

@@ -26,6 +26,8 @@ class Writer {
   Forward& forward() { return f_; }
   DType dtype() const;
   int64_t tensor_ranks() const { return job_.mesh.tensor; }
+  // Ranks that each hold a part of the sequence between the linears.
+  int64_t sequence_ranks() const { return settings().has_sequence_parallel ? job_.mesh.tensor : 1; }
   int64_t multiprocessors() const { return job_.gpu_multiprocessors; }
   bool is_te() const { return settings().layers == MegatronLayers::kTransformerEngine; }
 
@@ -68,6 +70,13 @@ class Writer {
   // What stands for the gradient of the weight at the current path where it is added to the gradient buffer
   // by its product; undefined where it isn't.
   Value dummy_gradient();
+  Value dummy_gradient_of(const Value& weight);
+  // The buffer that Megatron-Core's functions share (get_global_memory_buffer, "mpu"), of at least this size:
+  // a new one takes its place where it is too small.
+  Value global_buffer(const Layout& layout);
+  // What a module holds on to until its next call.
+  void keep(const Value& value);
+  const std::string& path() const { return path_; }
   // What a library makes here, or right after the last op of that kind.
   void made_once(MadeOnce::Kind kind, std::optional<OpKind> after = std::nullopt);
   void hold(Value value) { held_.push_back(std::move(value)); }  // to the end of the forward and beyond
@@ -88,6 +97,7 @@ class Writer {
   std::vector<Value> held_;
   std::optional<uint32_t> checkpoint_begins_;
   std::set<MadeOnce::Kind> made_by_libraries_;
+  Value global_buffer_;
 };
 
 // A linear's result and the bias that the caller adds (skip_bias_add).
@@ -99,12 +109,19 @@ struct Projected {
 Value transformer_layer(Writer& w, const Layer& layer, Value hidden, const Value& mask);
 // attention.cc: the core of attention on q, k, v [s, b, heads / t, d]; the result [s, b, heads / t * d].
 Value core_attention(Writer& w, const Attention& attention, std::vector<Value> qkv, const Value& mask);
+// latent_attention.cc: attention by way of low ranks, with its norm.
+Projected latent_attention(Writer& w, const Attention& attention, const Value& hidden, const Value& mask);
+// expert_layer.cc: the norm and the experts, [s, b, h] -> [s, b, h].
+Value expert_layer(Writer& w, const Moe& moe, const Value& hidden);
 // modules.cc
 Value norm(Writer& w, std::string_view name, const Value& x);
 // The column-wise linear `name`, behind its norm (in Transformer Engine one module, otherwise `norm_name`).
 // `adds_bias`: otherwise the bias is left to the caller.
 Projected normed_column_linear(Writer& w, std::string_view norm_name, std::string_view name, const Value& x,
                                bool adds_bias);
+Projected te_normed_column_linear(Writer& w, std::string_view name, const Value& x, bool adds_bias);
+// A column-wise linear without a norm; its bias is left to the caller.
+Projected column_linear(Writer& w, std::string_view name, const Value& x);
 // The row-wise linear `name`; its bias is left to the caller.
 Projected row_linear(Writer& w, std::string_view name, Value x);
 // embedding.cc: ids and positions [b, s] -> [s, b, h].

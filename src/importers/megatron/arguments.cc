@@ -42,13 +42,15 @@ std::string_view unquoted(std::string_view text) {
   return is_quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-// Words of a value; a list's brackets and commas are no part of them.
+// Words of a value; a list's brackets and commas are no part of them ("[0]*3+[1]*58" isn't one list).
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
-  for (const char c : unquoted(text)) {
+  text = unquoted(text);
+  const bool is_list = text.starts_with('[') && text.find(']') == text.size() - 1;
+  for (const char c : is_list ? text.substr(1, text.size() - 2) : text) {
     const bool separates = c == ' ' || c == '\t' || c == ',';
-    if (!separates && c != '[' && c != ']') word += c;
+    if (!separates) word += c;
     if (separates && !word.empty()) words.push_back(std::exchange(word, {}));
   }
   if (!word.empty()) words.push_back(std::move(word));

@@ -54,8 +54,6 @@ struct Unsupported {
   std::string_view argument, why;
 };
 constexpr std::array kUnsupported = {
-    Unsupported{"--num-experts", "mixtures of experts"},
-    Unsupported{"--multi-latent-attention", "multi-head latent attention"},
     Unsupported{"--mtp-num-layers", "multi-token prediction"},
     Unsupported{"--fp8-format", "fp8"},
     Unsupported{"--fp8-recipe", "fp8"},

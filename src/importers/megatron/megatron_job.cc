@@ -4,22 +4,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <set>
 
+#include "importers/megatron/experts.h"
 #include "importers/megatron/keys.h"
+#include "importers/megatron/values.h"
 
 namespace plimsoll {
 namespace {
 
 // The vocabulary of GPT-2's tokenizer, which --vocab-file and --merge-file stand for.
 constexpr int64_t kGpt2Vocabulary = 50257;
-constexpr int64_t kMost = int64_t{1} << 40;
 
-class JobReader {
+class JobReader : private MegatronValues {
  public:
   JobReader(const MegatronArguments& arguments, const MegatronJobOptions& options)
-      : in_(arguments), options_(options) {}
+      : MegatronValues(arguments), options_(options) {}
 
   Result<MegatronJob> read() {
     PLIMSOLL_CHECK(refuse_unsupported());
@@ -35,60 +34,6 @@ class JobReader {
   }
 
  private:
-  // ---- values; the first error is kept ----
-
-  const MegatronArgument* take(std::string_view name) {
-    taken_.insert(std::string(name));
-    return in_.find(name);
-  }
-  bool flag(std::string_view name) { return take(name) != nullptr; }
-  void wrong(const MegatronArgument& argument, std::string message, std::string expected) {
-    if (!error_)
-      error_ = Error{.position = {.file = in_.file, .key = argument.name, .line = argument.line},
-                     .message = std::move(message),
-                     .expected = std::move(expected)};
-  }
-  std::optional<int64_t> integer(std::string_view name, int64_t least = 1) {
-    const MegatronArgument* const argument = take(name);
-    if (!argument) return std::nullopt;
-    const std::string text = argument->values.empty() ? "" : argument->values.front();
-    int64_t value = 0;
-    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failed == std::errc() && end == text.data() + text.size() && value >= least && value <= kMost)
-      return value;
-    wrong(*argument, fmt::format("\"{}\" is no such number", text), fmt::format("an integer from {}", least));
-    return std::nullopt;
-  }
-  std::optional<double> number(std::string_view name) {
-    const MegatronArgument* const argument = take(name);
-    if (!argument) return std::nullopt;
-    const std::string text = argument->values.empty() ? "" : argument->values.front();
-    double value = 0;
-    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failed == std::errc() && end == text.data() + text.size()) return value;
-    wrong(*argument, fmt::format("\"{}\" is no number", text), "a number");
-    return std::nullopt;
-  }
-  std::optional<int64_t> required(std::string_view name) {
-    const auto value = integer(name);
-    if (!value && !error_ && !in_.find(name))
-      error_ = Error{.position = {.file = in_.file, .key = std::string(name)}, .message = "is not given"};
-    return value;
-  }
-  template <typename T>
-  T word(std::string_view name, T otherwise, std::initializer_list<std::pair<std::string_view, T>> words) {
-    const MegatronArgument* const argument = take(name);
-    if (!argument) return otherwise;
-    const std::string text = argument->values.empty() ? "" : argument->values.front();
-    std::vector<std::string_view> names;
-    for (const auto& [known, value] : words) {
-      if (known == text) return value;
-      names.push_back(known);
-    }
-    wrong(*argument, fmt::format("\"{}\" is not supported", text), fmt::format("{}", fmt::join(names, ", ")));
-    return otherwise;
-  }
-
   Result<void> refuse_unsupported() {
     for (const MegatronArgument& argument : in_.all) {
       const std::string_view why = why_unsupported(argument.name);
@@ -105,8 +50,7 @@ class JobReader {
     ParallelChoice& parallel = out_.job.parallel;
     parallel.tensor = integer("--tensor-model-parallel-size").value_or(1);
     parallel.pipeline = integer("--pipeline-model-parallel-size").value_or(1);
-    if (const MegatronArgument* const sequence = take("--sequence-parallel"); sequence && parallel.tensor > 1)
-      wrong(*sequence, "sequence parallelism over tensor-parallel ranks is not modelled yet", "");
+    out_.job.megatron->has_sequence_parallel = flag("--sequence-parallel") && parallel.tensor > 1;
     const MegatronArgument* const context = take("--context-parallel-size");
     if (integer("--context-parallel-size").value_or(1) != 1)
       wrong(*context, "context parallelism of Megatron-LM is not modelled yet", "1");
@@ -222,7 +166,8 @@ class JobReader {
                                      {"none", PositionKind::kNone}});
     if (flag("--use-rotary-position-embeddings")) a.position = PositionKind::kRotary;
     a.norm = word<Norm>("--normalization", Norm{.kind = NormKind::kLayerNorm, .has_bias = true},
-                        {{"LayerNorm", Norm{.kind = NormKind::kLayerNorm, .has_bias = true}}});
+                        {{"LayerNorm", Norm{.kind = NormKind::kLayerNorm, .has_bias = true}},
+                         {"RMSNorm", Norm{.kind = NormKind::kRmsNorm}}});
     a.attention_dropout = number("--attention-dropout").value_or(0.1);
     a.residual_dropout = a.embedding_dropout = number("--hidden-dropout").value_or(0.1);
     Layer layer;
@@ -248,6 +193,8 @@ class JobReader {
                     .has_bias = has_bias,
                     .activation = is_gated ? Activation::kSilu : Activation::kGelu};
     a.layers.assign(static_cast<size_t>(std::min(layers, kMostLayers)), layer);
+    read_megatron_experts(*this, a, out_.job.megatron->experts);
+    read_latent_attention(*this, a);
     list_parameters();
     return {};
   }
@@ -293,21 +240,71 @@ class JobReader {
       add("embedding.position_embeddings.weight", {a.position_rows, a.hidden});
     for (size_t i = 0; i < a.layers.size(); ++i) {
       const Attention& attention = a.layers[i].attention;
-      const Mlp& mlp = *a.layers[i].mlp;
       const std::string path = fmt::format("decoder.layers.{}.", i);
       const int layer = static_cast<int>(i);
       const int64_t queries = attention.heads * attention.head_dim;
       norm(path + "input_layernorm", layer);
-      linear(path + "self_attention.linear_proj", a.hidden, queries, attention.output_bias, layer);
-      linear(path + "self_attention.linear_qkv", queries + 2 * attention.kv_heads * attention.head_dim,
-             a.hidden, attention.query_bias, layer);
+      if (attention.latent) {
+        list_latent(attention, path + "self_attention.", layer);
+      } else {
+        linear(path + "self_attention.linear_proj", a.hidden, queries, attention.output_bias, layer);
+        linear(path + "self_attention.linear_qkv", queries + 2 * attention.kv_heads * attention.head_dim,
+               a.hidden, attention.query_bias, layer);
+      }
       norm(path + "pre_mlp_layernorm", layer);
+      if (a.layers[i].moe) {
+        list_experts(*a.layers[i].moe, path + "mlp.", layer);
+        continue;
+      }
+      const Mlp& mlp = *a.layers[i].mlp;
       linear(path + "mlp.linear_fc1", mlp.intermediate * (mlp.is_gated ? 2 : 1), a.hidden, mlp.has_bias,
              layer);
       linear(path + "mlp.linear_fc2", a.hidden, mlp.intermediate, mlp.has_bias, layer);
     }
     norm("decoder.final_layernorm");
     if (!a.is_tied) add("output_layer.weight", {a.vocab, a.hidden});
+  }
+
+  void list_latent(const Attention& attention, const std::string& path, int layer) {
+    std::vector<ParameterTensor>& all = out_.architecture.parameters;
+    const LatentAttention& latent = *attention.latent;
+    const int64_t hidden = out_.architecture.hidden, heads = attention.heads;
+    const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+      all.push_back({.name = path + name, .shape = std::move(shape), .layer = layer});
+    };
+    const auto norm = [&](const std::string& name, int64_t width) {
+      if (attention.head_norm == HeadNorm::kNone) return;
+      add(name + ".weight", {width});
+      if (out_.architecture.norm.has_bias) add(name + ".bias", {width});
+    };
+    add("linear_proj.weight", {hidden, heads * attention.value_head_dim});
+    if (attention.output_bias) add("linear_proj.bias", {hidden});
+    const int64_t query_input = latent.query_rank.value_or(hidden);
+    if (latent.query_rank) add("linear_q_down_proj.weight", {query_input, hidden});
+    if (latent.query_rank) norm("q_layernorm", query_input);
+    add("linear_q_up_proj.weight", {heads * attention.head_dim, query_input});
+    add("linear_kv_down_proj.weight", {latent.kv_rank + latent.rope_head_dim, hidden});
+    norm("kv_layernorm", latent.kv_rank);
+    add("linear_kv_up_proj.weight",
+        {heads * (latent.nope_head_dim + attention.value_head_dim), latent.kv_rank});
+  }
+
+  void list_experts(const Moe& moe, const std::string& path, int layer) {
+    std::vector<ParameterTensor>& all = out_.architecture.parameters;
+    const int64_t hidden = out_.architecture.hidden;
+    const auto add = [&](const std::string& name, int64_t out, int64_t in, bool is_expert) {
+      all.push_back({.name = path + name, .shape = {out, in}, .layer = layer, .is_expert = is_expert});
+    };
+    const int64_t halves = moe.is_gated ? 2 : 1;
+    add("router.weight", moe.experts, hidden, false);
+    for (int64_t e = 0; e < moe.experts; ++e) {
+      const std::string expert = fmt::format("experts.local_experts.{}.", e);
+      add(expert + "linear_fc1.weight", moe.expert_intermediate * halves, hidden, true);
+      add(expert + "linear_fc2.weight", hidden, moe.expert_intermediate, true);
+    }
+    if (moe.shared_intermediate == 0) return;
+    add("shared_experts.linear_fc1.weight", moe.shared_intermediate * halves, hidden, false);
+    add("shared_experts.linear_fc2.weight", hidden, moe.shared_intermediate, false);
   }
 
   void note_unknown() {
@@ -330,10 +327,7 @@ class JobReader {
   }
 
   static constexpr int64_t kMostLayers = 10'000;
-  const MegatronArguments& in_;
   const MegatronJobOptions& options_;
-  std::set<std::string, std::less<>> taken_;
-  std::optional<Error> error_;
   MegatronJob out_;
 };
 

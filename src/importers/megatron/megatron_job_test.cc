@@ -65,9 +65,9 @@ TEST(MegatronJob, RefusesWithFileLineAndName) {
   ASSERT_FALSE(contradiction);
   EXPECT_THAT(contradiction.error().to_text(), HasSubstr("list.args:11"));
   EXPECT_THAT(contradiction.error().to_text(), HasSubstr("contradicts --bf16"));
-  const auto unsupported = job_of(std::string(kList) + "--num-experts 8\n");
+  const auto unsupported = job_of(std::string(kList) + "--mtp-num-layers 1\n");
   ASSERT_FALSE(unsupported);
-  EXPECT_THAT(unsupported.error().to_text(), HasSubstr("mixtures of experts"));
+  EXPECT_THAT(unsupported.error().to_text(), HasSubstr("multi-token prediction"));
   const auto twice = job_of(std::string(kList) + "--num-layers 5\n");
   ASSERT_FALSE(twice);
   EXPECT_THAT(twice.error().to_text(), HasSubstr("given twice"));

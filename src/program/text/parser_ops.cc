@@ -105,6 +105,14 @@ Result<Attributes> ProgramParser::parse_attributes() {
     PLIMSOLL_CHECK(in_.expect("multiprocessors"));
     PLIMSOLL_TRY(count, in_.integer(0, kHighest32, "a number of multiprocessors"));
     fused.multiprocessors = count;
+    if (in_.accept("gathers")) {
+      PLIMSOLL_TRY(ranks, in_.integer(1, kHighest32, "a number of ranks"));
+      fused.input_ranks = ranks;
+    }
+    if (in_.accept("scatters")) {
+      PLIMSOLL_TRY(ranks, in_.integer(1, kHighest32, "a number of ranks"));
+      fused.result_ranks = ranks;
+    }
     return fused;
   }
   const bool is_causal = in_.accept("causal");

@@ -238,9 +238,12 @@ class Writer {
         },
         [&](const CollectiveAttr& a) { print(" {{group {}}}", a.group); },
         [&](const FusedAttr& a) {
-          print(" {{fused {}{}{}{}multiprocessors {}}}", a.has_norm_bias ? "norm_bias " : "",
+          print(" {{fused {}{}{}{}multiprocessors {}", a.has_norm_bias ? "norm_bias " : "",
                 a.has_bias ? "bias " : "", a.sums_input_gradient ? "sums " : "",
                 a.adds_weight_gradient ? "adds " : "", a.multiprocessors);
+          if (a.input_ranks > 1) print(" gathers {}", a.input_ranks);
+          if (a.result_ranks > 1) print(" scatters {}", a.result_ranks);
+          print("}}");
         },
     };
     std::visit(writers, attributes);
