@@ -73,6 +73,16 @@ class Communicators {
     const nccl::Group stages{.ranks = mesh_.pipeline, .stride = mesh_.world / mesh_.pipeline};
     add_connections("connections of pipeline stages", nccl::neighbours(gpu_, mesh_.gpus_per_node, stages));
   }
+  // Tokens go to their experts and back. DeepEP (kFlex) has buffers of its own, which are not known.
+  void add_experts(const MegatronExperts& experts) {
+    if (experts.expert_ranks == 1 || experts.dispatcher == MegatronDispatcher::kFlex) return;
+    add_collectives(experts.expert_ranks, "expert-parallel ranks");
+    if (experts.dispatcher != MegatronDispatcher::kAllToAll) return;
+    const nccl::Group ranks{.ranks = experts.expert_ranks,
+                            .stride = experts.tensor_ranks.value_or(mesh_.tensor)};
+    add_connections("connections of expert-parallel ranks",
+                    nccl::all_to_all(gpu_, mesh_.gpus_per_node, ranks));
+  }
   std::vector<DevicePart> take() { return std::move(parts_); }
 
  private:
@@ -101,6 +111,7 @@ DeviceParts device_parts(const Gpu& gpu, const ResolvedJob& job) {
   if (job.framework == Framework::kMegatron) {
     made.add_collectives(mesh.data, "data-parallel ranks");
     if (mesh.pipeline > 1) made.add_pipeline();
+    if (job.megatron) made.add_experts(job.megatron->experts);
   }
   if (job.engine == DataParallelEngine::kDdp) made.add_collectives(mesh.data, "data-parallel ranks");
   if (job.engine == DataParallelEngine::kFsdp2) {

@@ -44,6 +44,21 @@ TEST(DeviceParts, PipelineStagesAreConnectedToTheirNeighbours) {
   EXPECT_EQ(device_parts(h100, job).communicator_bytes(), kMiB * 800);
 }
 
+TEST(DeviceParts, ExpertParallelRanksAreConnectedToEachOther) {
+  Gpu h100 = gpu("sm_90");
+  h100.scale_up = ScaleUp{.link = {.kind = LinkKind::kNvlink, .nominal = BytesPerSecond{450'000'000'000}},
+                          .domain_gpus = 8};
+  ResolvedJob job{.framework = Framework::kMegatron, .mesh = {.world = 8, .data = 8, .gpus_per_node = 8}};
+  job.megatron.emplace();
+  job.megatron->experts = {.dispatcher = MegatronDispatcher::kAllToAll, .expert_ranks = 8};
+  // The data-parallel ranks, the experts' own, and 7 peers x 32 channels x 12 MiB.
+  EXPECT_EQ(device_parts(h100, job).communicator_bytes(), kMiB * (400 + 400 + 2688));
+  job.megatron->experts.dispatcher = MegatronDispatcher::kAllGather;
+  EXPECT_EQ(device_parts(h100, job).communicator_bytes(), kMiB * 800);
+  job.megatron->experts.dispatcher = MegatronDispatcher::kFlex;
+  EXPECT_EQ(device_parts(h100, job).communicator_bytes(), kMiB * 400);
+}
+
 // NVIDIA/nccl#964 for A100; at most a GiB where only the growth by rank is known.
 TEST(DeviceParts, CommunicatorsFollowTheArchitecture) {
   EXPECT_EQ(device_parts(gpu("sm_80"), sharded(2, 1)).communicator_bytes(), Bytes{544'000'000});
