@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -70,8 +69,7 @@ class RankRun {
     if (run_->steps_done() >= prepared_->resolved.run.steps) return say_nothing_is_left();
     const Result<void> trained = train();
     const Result<void> kept = keep_recording();  // of a run that ended early
-    const bool is_known_to_all =
-        run_->is_loss_wrong() || is_evaluation_wrong_ || checkpoints_->is_save_wrong();
+    const bool is_known_to_all = run_->is_loss_wrong() || checkpoints_->is_save_wrong();
     if (!trained && is_known_to_all) return end_together(communicator_, trained.error());
     PLIMSOLL_CHECK(trained);
     PLIMSOLL_CHECK(kept);
@@ -296,11 +294,6 @@ class RankRun {
       return held_out_->fill(s, m, ids, labels);
     };
     PLIMSOLL_TRY(loss, run_->evaluate(source, held_out_->whole_steps()));
-    is_evaluation_wrong_ = !std::isfinite(loss);
-    if (is_evaluation_wrong_)
-      return fail({.message = fmt::format("the loss of the evaluation after step {} is {}", step.step, loss),
-                   .expected = "a number",
-                   .hint = "a lower train.learning_rate, more train.warmup_steps, or loop.clip_max_norm"});
     step.evaluation_loss = loss;
     return {};
   }
@@ -336,9 +329,8 @@ class RankRun {
   std::optional<RunLog> log_;
   std::optional<BatchDump> dump_;
   bool is_recording_kept_ = false;
-  bool is_evaluation_wrong_ = false;  // the mean over all ranks, so every rank has the error
-  int64_t first_step_ = 0;            // done before this run
-  Bytes resident_before_;             // with the libraries' code and threads, before the model
+  int64_t first_step_ = 0;  // done before this run
+  Bytes resident_before_;   // with the libraries' code and threads, before the model
 };
 
 // Launchers other than our own don't say whose words these are.
