@@ -29,15 +29,18 @@ fs::path target_of(fs::path path) {
 
 // A name is on the disk only when its folder is. Returns 0, or why not.
 int sync_folder_of(const fs::path& file) {
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  return sync_to_disk(file.has_parent_path() ? file.parent_path() : fs::path("."));
+}
+
+}  // namespace
+
+int sync_to_disk(const fs::path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return errno;
   const int why = fsync(descriptor) == 0 ? 0 : errno;
   close(descriptor);
   return why == EINVAL ? 0 : why;  // a file system that has no such call for folders
 }
-
-}  // namespace
 
 Result<ReplacingFile> ReplacingFile::create(const fs::path& path, uint64_t bytes) {
   struct stat old {};

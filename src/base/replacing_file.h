@@ -21,6 +21,9 @@
 
 namespace plimsoll {
 
+// The names in a folder. Returns 0, or why not.
+int sync_to_disk(const std::filesystem::path& folder);
+
 class ReplacingFile {
  public:
   // Takes the space of `bytes`, where the file system can, so that a full disk is an error now and not at the

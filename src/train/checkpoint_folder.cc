@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/replacing_file.h"
+
 namespace plimsoll {
 
 namespace fs = std::filesystem;
@@ -18,12 +20,7 @@ tl::unexpected<Error> unwritable_folder(const fs::path& path, const std::string&
 }
 
 Result<void> sync_folder(const fs::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return unwritable_folder(folder, std::strerror(errno));
-  const int why = fsync(descriptor) == 0 ? 0 : errno;
-  close(descriptor);
-  if (why != 0 && why != EINVAL)
-    return unwritable_folder(folder, std::strerror(why));  // EINVAL: no such call there
+  if (const int why = sync_to_disk(folder); why != 0) return unwritable_folder(folder, std::strerror(why));
   return {};
 }
 
