@@ -104,6 +104,10 @@ class Communicators {
 
 }  // namespace
 
+Bytes library_workspace(const Gpu& gpu, const ResolvedJob& job) {
+  return job.framework == Framework::kMegatron ? Bytes{} : gpu.cublas_workspace;
+}
+
 DeviceParts device_parts(const Gpu& gpu, const ResolvedJob& job) {
   const Mesh& mesh = job.mesh;
   Communicators made(gpu, mesh);

@@ -30,6 +30,10 @@ struct DeviceParts {
   Bytes estimated() const;  // of those parts that are estimates
 };
 
+// Inside the caching allocator: PyTorch's workspace of cuBLAS, for each handle and stream. Zero for
+// Megatron-LM, whose programs make it themselves.
+Bytes library_workspace(const Gpu& gpu, const ResolvedJob& job);
+
 DeviceParts device_parts(const Gpu& gpu, const ResolvedJob& job);
 
 }  // namespace plimsoll

@@ -44,6 +44,13 @@ TEST(DeviceParts, PipelineStagesAreConnectedToTheirNeighbours) {
   EXPECT_EQ(device_parts(h100, job).communicator_bytes(), kMiB * 800);
 }
 
+TEST(LibraryWorkspace, IsMegatronsOwn) {
+  Gpu h100 = gpu("sm_90");
+  h100.cublas_workspace = kMiB * 32;
+  EXPECT_EQ(library_workspace(h100, {}), kMiB * 32);
+  EXPECT_EQ(library_workspace(h100, {.framework = Framework::kMegatron}), Bytes{});
+}
+
 TEST(DeviceParts, ExpertParallelRanksAreConnectedToEachOther) {
   Gpu h100 = gpu("sm_90");
   h100.scale_up = ScaleUp{.link = {.kind = LinkKind::kNvlink, .nominal = BytesPerSecond{450'000'000'000}},

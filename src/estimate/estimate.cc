@@ -45,12 +45,10 @@ Result<Prepared> prepare(const EstimateRequest& request) {
 MemoryTimeline play(const Prepared& p, const Program& program, const Gpu& gpu, SimulatedDevice device,
                     bool keeps_events) {
   CachingHeap heap({.settings = p.settings, .device = &device});
-  return simulate(
-      program, heap,
-      {.keeps_events = keeps_events,
-       // Megatron-LM's programs say themselves when they make it, and how large it is.
-       .library_workspace = p.job.framework == Framework::kMegatron ? Bytes{} : gpu.cublas_workspace,
-       .settings = p.settings});
+  return simulate(program, heap,
+                  {.keeps_events = keeps_events,
+                   .library_workspace = library_workspace(gpu, p.job),
+                   .settings = p.settings});
 }
 
 // The run within the GPU's memory; and without limit, where the limit made a difference.

@@ -7,6 +7,7 @@
 
 #include "allocator/allocator_settings.h"
 #include "allocator/caching_heap.h"
+#include "estimate/device_parts.h"
 #include "trace/simulated_stack.h"
 
 namespace plimsoll {
@@ -26,7 +27,7 @@ SimulatedDevice device_of(const EstimateRun& run) {
 }
 
 SimulateOptions options_for(const EstimateRun& run, RunObserver& observer) {
-  return {.library_workspace = run.estimate.gpu.cublas_workspace, .observer = &observer};
+  return {.library_workspace = library_workspace(run.estimate.gpu, run.estimate.job), .observer = &observer};
 }
 
 class StackSetter final : public RunObserver {
